@@ -1,0 +1,220 @@
+// Package record is what a run leaves behind: the document run.json, which is
+// also what `run --json` prints, the events, and the files of each candidate.
+package record
+
+import (
+	"time"
+
+	"github.com/bestof-dev/bestof/candidate"
+	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/internal/bytestring"
+	"github.com/bestof-dev/bestof/judge"
+)
+
+// Schema names the version of Document. Fields are only ever added to it.
+const Schema = "bestof.run/1"
+
+// A Phase is how far a run has come.
+type Phase string
+
+// The phases of a run's record.
+const (
+	Running     Phase = "running"
+	Finished    Phase = "finished"
+	Interrupted Phase = "interrupted" // the orchestrator died; nothing about it may be believed but what is written
+)
+
+// A Document is run.json: the whole record of a run in one object.
+type Document struct {
+	Schema     string      `json:"schema"`
+	Run        string      `json:"run"`
+	Phase      Phase       `json:"phase"`
+	Version    string      `json:"version"` // of bestof
+	Started    time.Time   `json:"started"`
+	Finished   *time.Time  `json:"finished"`
+	Owner      *Owner      `json:"owner,omitempty"` // the process that writes this, while Phase is running
+	Repo       Repo        `json:"repo"`
+	Task       string      `json:"task"`
+	RevisionOf string      `json:"revision_of,omitempty"` // the red run that this one revises
+	Settings   Settings    `json:"settings"`
+	Base       Base        `json:"base"`
+	Baseline   Baseline    `json:"baseline"`
+	Rules      []Rule      `json:"rules"` // by which candidates were judged: one for each plugin
+	Candidates []Candidate `json:"candidates"`
+	Ranking    []Rank      `json:"ranking"`
+	Winner     *int        `json:"winner"` // number of the winner, or null
+	Tie        []int       `json:"tie,omitempty"`
+	Reason     string      `json:"reason"`
+	Adopted    *Adoption   `json:"adopted"`
+	Revision   *Revision   `json:"revision,omitempty"` // proposed when no candidate is met
+	Notices    []string    `json:"notices,omitempty"`
+	ExitCode   int         `json:"exit_code"`
+	DurationMS int64       `json:"duration_ms"`
+}
+
+// Owner is the process that owns a running record.
+type Owner = sandbox.Process
+
+// Repo is where the task was put.
+type Repo struct {
+	Root   bytestring.String `json:"root"`
+	Prefix bytestring.String `json:"prefix"` // sub-directory the user was in, "" at the top
+	Head   string            `json:"head"`   // commit id, "" on an unborn branch
+	Branch string            `json:"branch"` // short name, "" when detached
+}
+
+// Settings is what the run was asked to do, after defaults.
+type Settings struct {
+	Candidates     int               `json:"candidates"`
+	Agents         []AgentCount      `json:"agents"`
+	Test           []string          `json:"test"`
+	Expect         string            `json:"expect"` // flip | pass
+	Setup          []string          `json:"setup,omitempty"`
+	Base           string            `json:"base"`
+	History        int               `json:"history"` // 0 is full
+	Isolation      sandbox.Isolation `json:"isolation"`
+	Network        sandbox.Network   `json:"network"`
+	TimeoutMS      int64             `json:"timeout_ms"`
+	DeadlineMS     int64             `json:"deadline_ms,omitempty"`
+	Jobs           int               `json:"jobs"`
+	Protect        []string          `json:"protect"`
+	Repeat         int               `json:"repeat"`
+	Stop           string            `json:"stop"`
+	Adopt          string            `json:"adopt"`
+	MaxHolds       int               `json:"max_holds"`
+	AllowUndecided bool              `json:"allow_undecided,omitempty"`
+}
+
+// AgentCount is how many candidates an agent gets.
+type AgentCount struct {
+	Name  string `json:"name"`
+	Count int    `json:"count"`
+}
+
+// Base is what all candidates start from.
+type Base struct {
+	Kind   string   `json:"kind"`   // snapshot | head | rev
+	Commit string   `json:"commit"` // the user's commit it rests on, "" on an unborn branch
+	Tree   string   `json:"tree"`   // tree id of the sealed base
+	Files  int      `json:"files"`
+	Shadow string   `json:"shadow"` // kind of the shadows: overlay | copy | …
+	Notes  []string `json:"notes,omitempty"`
+}
+
+// Baseline is what the test said about the untouched base.
+type Baseline struct {
+	Status     string `json:"status"` // failed | passed | unobserved | not-run
+	ExitCode   *int   `json:"exit_code"`
+	DurationMS int64  `json:"duration_ms"`
+	Runs       int    `json:"runs,omitempty"`  // with --repeat
+	Flaky      bool   `json:"flaky,omitempty"` // repeats disagreed
+	Reason     string `json:"reason,omitempty"`
+	OutputTail string `json:"output_tail,omitempty"` // last lines, redacted
+}
+
+// Rule is a plugin's rule, kept so that the choice can be recomputed.
+type Rule struct {
+	Plugin string     `json:"plugin"`
+	Rule   judge.Rule `json:"rule"`
+}
+
+// Candidate is everything known about one candidate.
+type Candidate struct {
+	Number     int                 `json:"number"`
+	Handle     string              `json:"handle"`
+	Agent      string              `json:"agent"`
+	Sandbox    string              `json:"sandbox"`
+	State      candidate.State     `json:"state"`
+	Outcome    candidate.Outcome   `json:"outcome"`
+	Detail     string              `json:"detail,omitempty"` // one line for people about the outcome
+	Rounds     int                 `json:"rounds"`
+	Change     *Change             `json:"change"`
+	Verdict    *judge.Verdict      `json:"verdict"`
+	Evidence   []Evidence          `json:"evidence"`
+	Usage      map[string]any      `json:"usage"`
+	Tampered   []bytestring.String `json:"tampered,omitempty"` // protected paths it changed
+	AgentEnd   *AgentEnd           `json:"agent_end,omitempty"`
+	Processes  []sandbox.Process   `json:"processes,omitempty"` // alive now; to reap after a crash
+	DurationMS int64               `json:"duration_ms"`
+}
+
+// AgentEnd is how the agent's process ended; it never decides anything.
+type AgentEnd struct {
+	End    sandbox.End `json:"end"`
+	Code   int         `json:"code"`
+	Signal int         `json:"signal,omitempty"`
+	Reason string      `json:"reason,omitempty"`
+}
+
+// Evidence is one plugin's evidence in one round.
+type Evidence struct {
+	Plugin     string         `json:"plugin"`
+	Round      int            `json:"round"`
+	Evidence   judge.Evidence `json:"evidence"`
+	Fault      string         `json:"fault,omitempty"`       // why the plugin's answer was not used
+	Runs       []TestRun      `json:"runs,omitempty"`        // with --repeat
+	OutputTail string         `json:"output_tail,omitempty"` // last lines of the test's output, redacted
+}
+
+// TestRun is one repetition of a verification.
+type TestRun struct {
+	Flip       judge.Flip `json:"flip"`
+	ExitCode   *uint64    `json:"exit_code"`
+	DurationMS int64      `json:"duration_ms"`
+}
+
+// Change is what a candidate changed, tree to tree.
+type Change struct {
+	Tree       string       `json:"tree"`
+	Files      []FileChange `json:"files"`
+	Added      int          `json:"added"`           // lines
+	Deleted    int          `json:"deleted"`         // lines
+	Patch      string       `json:"patch"`           // path of the patch below the run's directory
+	Normalised string       `json:"normalised"`      // equal for changes that differ only in white space
+	Notes      []string     `json:"notes,omitempty"` // nested repositories, capped files, … each one line
+}
+
+// FileChange is one changed path.
+type FileChange struct {
+	Path    bytestring.String `json:"path"`
+	Status  string            `json:"status"`             // added | deleted | modified | mode | type
+	OldMode string            `json:"old_mode,omitempty"` // octal, git's: 100644 …
+	NewMode string            `json:"new_mode,omitempty"`
+	Old     string            `json:"old,omitempty"` // blob ids
+	New     string            `json:"new,omitempty"`
+	Binary  bool              `json:"binary,omitempty"`
+	Added   int               `json:"added"`
+	Deleted int               `json:"deleted"`
+}
+
+// Rank is one place of the ranking.
+type Rank struct {
+	Place     int    `json:"place"`
+	Candidate int    `json:"candidate"`
+	Agreement int    `json:"agreement"`         // candidates with the same normalised change, itself included
+	Because   string `json:"because,omitempty"` // what put it below the place above
+	Ties      bool   `json:"ties,omitempty"`    // with the place above
+}
+
+// Adoption is how the winner reached the user.
+type Adoption struct {
+	Candidate int       `json:"candidate"`
+	Mode      string    `json:"mode"` // apply | branch
+	Branch    string    `json:"branch,omitempty"`
+	Commit    string    `json:"commit,omitempty"`
+	Tree      string    `json:"tree"`
+	At        time.Time `json:"at"`
+	Override  *Override `json:"override,omitempty"`
+}
+
+// Override is a person's decision to adopt what the judge did not choose.
+type Override struct {
+	Why string `json:"why"`
+	Who string `json:"who"`
+}
+
+// Revision is the plan that a red gate proposes.
+type Revision struct {
+	Task   string   `json:"task"`   // the next attempt's task text
+	Causes []string `json:"causes"` // one line for each unmet requirement of each candidate
+}
