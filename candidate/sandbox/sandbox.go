@@ -7,6 +7,8 @@ import (
 	"context"
 	"io"
 	"time"
+
+	"github.com/bestof-dev/bestof/internal/proc"
 )
 
 // A Network is what a sandboxed program can reach.
@@ -48,11 +50,7 @@ type Spec struct {
 type PortBlock struct{ Base, Count int }
 
 // A Process identifies an operating-system process beyond reuse of its pid.
-type Process struct {
-	PID       int    `json:"pid"`
-	StartTime uint64 `json:"start_time"` // field 22 of /proc/<pid>/stat, clock ticks after boot
-	BootID    string `json:"boot_id"`    // /proc/sys/kernel/random/boot_id
-}
+type Process = proc.Identity
 
 // Output is what was kept of one stream.
 type Output struct {
