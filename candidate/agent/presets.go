@@ -1,0 +1,103 @@
+package agent
+
+// Presets are the agents that need no settings: mutate, and programs that work
+// wherever they are on PATH and their key is in the operator's environment.
+// They are sorted by name. Each flag and variable is there because the program
+// otherwise asks a question, refuses to run as root, updates itself, calls
+// home, or sees the operator's own configuration.
+func Presets() []Definition {
+	return []Definition{
+		{
+			Name:        "claude",
+			Description: "Claude Code (claude -p)",
+			Command: []string{"claude", "-p", "--output-format", "stream-json", "--verbose",
+				"--permission-mode", "bypassPermissions", "--strict-mcp-config", "--no-session-persistence"},
+			PassEnv: []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL",
+				"CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_MAX_RETRIES"},
+			Env: map[string]string{
+				"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+				"DISABLE_AUTOUPDATER":                      "1",
+				"ENABLE_TOOL_SEARCH":                       "false", // else MCP tools are hidden from the model
+				"IS_SANDBOX":                               "1",     // else it refuses to run as root
+			},
+			Network: NetworkHost,
+		},
+		{
+			Name:        "codex",
+			Description: "OpenAI Codex (codex exec)",
+			// Its own sandbox cannot be nested in ours: commands then fail and it still exits 0.
+			Command: []string{"codex", "exec", "--json", "--skip-git-repo-check", "--ephemeral",
+				"--dangerously-bypass-approvals-and-sandbox",
+				"-c", "analytics.enabled=false", "-c", "check_for_update_on_startup=false", "-"},
+			PassEnv: []string{"CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL"},
+			Network: NetworkHost,
+		},
+		{
+			Name:        "copilot",
+			Description: "GitHub Copilot (copilot -p)",
+			Command: []string{"copilot", "-p", promptMark, "--allow-all", "--no-ask-user", "--no-auto-update",
+				"--disable-builtin-mcps", "--output-format", "json", "--no-color"},
+			Prompt: PromptArgument,
+			PassEnv: []string{"COPILOT_GITHUB_TOKEN", "COPILOT_MODEL", "COPILOT_OFFLINE", "COPILOT_PROVIDER_API_KEY",
+				"COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_TYPE", "GH_TOKEN", "GITHUB_TOKEN"},
+			Network: NetworkHost,
+		},
+		{
+			Name:        "gemini",
+			Description: "Gemini CLI (gemini)",
+			// -p is appended to what comes on stdin.
+			Command: []string{"gemini", "-p", "Do the task described above.", "-o", "stream-json",
+				"--approval-mode", "yolo", "--skip-trust"},
+			PassEnv: []string{"GEMINI_API_KEY", "GEMINI_MODEL", "GOOGLE_GEMINI_BASE_URL"},
+			Files: map[string]string{".gemini/settings.json": `{
+  "security": {"auth": {"selectedType": "gemini-api-key"}},
+  "privacy": {"usageStatisticsEnabled": false},
+  "general": {"enableAutoUpdate": false}
+}
+`},
+			Network: NetworkHost,
+		},
+		{
+			Name:        "mutate",
+			Description: "built-in search for a small edit that makes the test pass; offline, no model",
+			Command:     []string{"internal", "agent", "mutate"},
+			Network:     NetworkNone,
+			Builtin:     true,
+		},
+		{
+			Name:        "opencode",
+			Description: "opencode (opencode run)",
+			Command:     []string{"opencode", "run", "--format", "json", "--auto", "--pure", "--title", "bestof", promptMark},
+			Prompt:      PromptArgument,
+			PassEnv:     []string{"ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENROUTER_API_KEY"},
+			Env: map[string]string{
+				"OPENCODE_CONFIG_CONTENT":          `{"permission":{"*":"allow"},"share":"disabled","autoupdate":false}`,
+				"OPENCODE_DISABLE_AUTOUPDATE":      "1",
+				"OPENCODE_DISABLE_CLAUDE_CODE":     "1",
+				"OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+				"OPENCODE_DISABLE_LSP_DOWNLOAD":    "1",
+				"OPENCODE_DISABLE_MODELS_FETCH":    "1",
+			},
+			Network: NetworkHost,
+		},
+		{
+			Name:        "pi",
+			Description: "pi coding agent (pi -p)",
+			Command:     []string{"pi", "-p", "--mode", "json", "--no-session", promptMark},
+			Prompt:      PromptArgument,
+			PassEnv:     []string{"ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"},
+			Env:         map[string]string{"PI_OFFLINE": "1"},
+			Network:     NetworkHost,
+		},
+		{
+			Name:        "qwen",
+			Description: "Qwen Code (qwen)",
+			Command:     []string{"qwen", promptMark, "--auth-type", "openai", "-o", "stream-json", "--approval-mode", "yolo"},
+			Prompt:      PromptArgument,
+			PassEnv:     []string{"OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL"},
+			Files: map[string]string{".qwen/settings.json": `{"privacy": {"usageStatisticsEnabled": false}}
+`},
+			Network: NetworkHost,
+		},
+	}
+}
