@@ -1,0 +1,260 @@
+package proc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bestof-dev/bestof/internal/bytestring"
+)
+
+// ErrSupervisorLost means that the supervisor of a program was killed by
+// somebody else. Nothing is known about how the program ended, and what it
+// started may still run.
+var ErrSupervisorLost = errors.New("the supervisor was killed")
+
+const (
+	reportMax  = 4 << 10
+	verdictMax = 64 << 10
+
+	// A supervisor that is stopped or starved is given this much more than
+	// the grace before its tree is killed from here.
+	supervisorSlack = 5 * time.Second
+
+	// Everything that could write to the streams is dead when this starts to
+	// count, unless a descriptor was handed to a process outside the tree.
+	drainWait = 2 * time.Second
+)
+
+// Run starts the program and returns when it and everything that it started
+// are dead. It may be called concurrently. The executable must call Supervise
+// first, see there.
+//
+// When ctx ends or the timeout passes the tree gets TERM, and KILL after the
+// grace; when the program ends by itself, what it left behind is killed at
+// once; when this process dies, so does the tree. A program cannot make Run
+// wait by holding on to its streams. Result is valid whenever the error is nil
+// and also for an error of Command.Log.
+func Run(ctx context.Context, c Command) (Result, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return Result{}, fmt.Errorf("run: %w", err)
+	}
+	if !hooked.Load() {
+		return Result{}, errors.New("run: this executable does not call proc.Supervise first")
+	}
+	if ctx.Err() != nil {
+		return Result{End: Stopped}, nil
+	}
+	res, err := run(ctx, c)
+	if err != nil {
+		return res, fmt.Errorf("run %s: %w", c.Argv[0], err)
+	}
+	return res, nil
+}
+
+func run(ctx context.Context, c Command) (Result, error) {
+	began := time.Now()
+	var ours, theirs closers
+	defer ours.close()
+	defer theirs.close()
+
+	controlR, controlW, err := os.Pipe()
+	if err != nil {
+		return Result{}, err
+	}
+	theirs.add(controlR)
+	ours.add(controlW)
+	var streams [4]*os.File // read ends: status, stdout, stderr, report
+	var writers [4]*os.File
+	for i := range streams {
+		if streams[i], writers[i], err = os.Pipe(); err != nil {
+			return Result{}, err
+		}
+		ours.add(streams[i])
+		theirs.add(writers[i])
+	}
+
+	j := job{
+		Argv:     convert[bytestring.String](c.Argv),
+		Dir:      bytestring.String(c.Dir),
+		Env:      convert[bytestring.String](c.Env),
+		Grace:    c.Grace,
+		Stdin:    len(c.Stdin) > 0,
+		Extra:    len(c.Files),
+		Wrapper:  c.Wrapper,
+		Loopback: c.Offline,
+	}
+	contents := [][]byte{}
+	if j.Stdin {
+		contents = append(contents, c.Stdin)
+	}
+	contents = append(contents, c.Files...)
+	if c.Report {
+		j.Extra++
+	}
+	encoded, err := json.Marshal(j)
+	if err != nil {
+		return Result{}, err
+	}
+	files := []*os.File{controlR, writers[0]}
+	for i, b := range append([][]byte{encoded}, contents...) {
+		f, err := memfile(b)
+		if err != nil {
+			return Result{}, fmt.Errorf("hand over %d bytes: %w", len(b), err)
+		}
+		theirs.add(f)
+		files = append(files, f)
+		if c.Report && (i == 1 && j.Stdin || i == 0 && !j.Stdin) {
+			files = append(files, writers[3])
+		}
+	}
+
+	// /proc/self/exe is this executable even when its file was replaced.
+	cmd := exec.Command("/proc/self/exe", superviseWord)
+	cmd.Dir = "/"
+	cmd.Env = []string{"GORACE=atexit_sleep_ms=0"}
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = writers[1], writers[2], files
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if c.Offline {
+		offline(cmd.SysProcAttr)
+	}
+	if err := cmd.Start(); err != nil {
+		return Result{}, fmt.Errorf("start its supervisor: %w", err)
+	}
+	theirs.close()
+	id, err := Identify(cmd.Process.Pid)
+	if err == nil {
+		if c.Started != nil {
+			c.Started(id)
+		}
+		_, err = controlW.Write([]byte{cmdGo})
+	}
+	if err != nil {
+		ours.close()
+		_ = cmd.Wait()
+		return Result{}, fmt.Errorf("start its supervisor: %w", err)
+	}
+
+	log := &sharedLog{w: c.Log}
+	stdout := &capture{headMax: c.Head, tailMax: c.Tail, log: log}
+	stderr := &capture{headMax: c.Head, tailMax: c.Tail, log: log}
+	report := &capture{headMax: reportMax, tailMax: 1, log: &sharedLog{}}
+	said := &capture{headMax: verdictMax, tailMax: 1, log: &sharedLog{}}
+	var drained sync.WaitGroup
+	for i, w := range []io.Writer{said, stdout, stderr, report} {
+		drained.Go(func() { _ = drain(w, streams[i], os.ErrDeadlineExceeded) })
+	}
+	exited := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(exited)
+	}()
+
+	end, reapErr := await(ctx, c, id, controlW, exited)
+	for _, s := range streams {
+		_ = s.SetReadDeadline(time.Now().Add(drainWait))
+	}
+	drained.Wait()
+	res := Result{End: end, Stdout: stdout.output(), Stderr: stderr.output(), Report: report.head, Duration: time.Since(began)}
+	if reapErr != nil {
+		return res, reapErr
+	}
+	var v verdict
+	err = json.NewDecoder(bytes.NewReader(said.head)).Decode(&v)
+	switch {
+	case err != nil && end == Exited:
+		return res, ErrSupervisorLost
+	case err != nil:
+		v = verdict{Signal: int(syscall.SIGKILL)} // it was killed from here
+	case v.Error != "":
+		return res, errors.New(v.Error)
+	case v.NotRun != "":
+		res.End, res.Reason = NotRun, v.NotRun
+	}
+	res.Code, res.Signal = v.Code, v.Signal
+	if log.err != nil {
+		return res, fmt.Errorf("write its log: %w", log.err)
+	}
+	return res, nil
+}
+
+// await returns when the supervisor is gone, having ended it when there was a
+// reason to.
+func await(ctx context.Context, c Command, id Identity, control io.Writer, exited <-chan struct{}) (End, error) {
+	timeout := time.NewTimer(c.Timeout)
+	defer timeout.Stop()
+	var end End
+	select {
+	case <-exited:
+		return Exited, nil
+	case <-timeout.C:
+		end = Deadline
+	case <-ctx.Done():
+		end = Stopped
+	}
+	_, _ = control.Write([]byte{cmdTerm}) // fails only when the supervisor is gone
+	slack := time.NewTimer(c.Grace + supervisorSlack)
+	defer slack.Stop()
+	select {
+	case <-exited:
+		return end, nil
+	case <-slack.C:
+	}
+	if _, err := Reap(id); err != nil {
+		return end, err
+	}
+	<-exited
+	return end, nil
+}
+
+// offline asks for a network namespace. Whoever may not make one gets it
+// through a user namespace in which they are themselves.
+func offline(a *syscall.SysProcAttr) {
+	a.Cloneflags = syscall.CLONE_NEWNET
+	if os.Geteuid() != 0 {
+		a.Cloneflags |= syscall.CLONE_NEWUSER
+		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
+		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+	}
+}
+
+// memfile returns a file in memory that holds b, to be read from its start.
+func memfile(b []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate("input", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "input")
+	if _, err := f.Write(b); err != nil {
+		f.Close()
+		return nil, err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// closers closes files once, however often it is asked to.
+type closers []*os.File
+
+func (c *closers) add(f *os.File) { *c = append(*c, f) }
+
+func (c *closers) close() {
+	for _, f := range *c {
+		f.Close()
+	}
+	*c = nil
+}
