@@ -1,0 +1,143 @@
+// Package wire is version 1 of what the host and a plugin say to each other:
+// one request on stdin, one response on stdout, each a JSON object
+// {"point": …, "body": …}. The codec is strict in both directions and does no
+// I/O but reading what it is given.
+package wire
+
+import "github.com/bestof-dev/bestof/judge"
+
+// Version is the protocol_version that this package writes.
+const Version = 1
+
+// A Point is a moment at which a plugin is asked. A plugin is never asked to
+// judge: there is no point for it.
+type Point string
+
+const (
+	BeforeTurn Point = "before_turn"
+	AfterTurn  Point = "after_turn"
+)
+
+// A Request is what the host asks; exactly one field is set.
+type Request struct {
+	Before *BeforeRequest
+	After  *AfterRequest
+}
+
+// Point names the field that is set.
+func (r Request) Point() Point { return pointOf(r.Before != nil, r.After != nil) }
+
+// A Response is what the plugin answers; exactly one field is set.
+type Response struct {
+	Before *BeforeResponse
+	After  *AfterResponse
+}
+
+// Point names the field that is set.
+func (r Response) Point() Point { return pointOf(r.Before != nil, r.After != nil) }
+
+func pointOf(before, after bool) Point {
+	switch {
+	case before && !after:
+		return BeforeTurn
+	case after && !before:
+		return AfterTurn
+	}
+	return ""
+}
+
+// A BeforeRequest asks what should be known before candidates start.
+type BeforeRequest struct {
+	ProtocolVersion uint32      `json:"protocol_version"`
+	Wrapper         string      `json:"wrapper"`
+	Stage           string      `json:"stage"`
+	Round           uint32      `json:"round"`
+	Goal            string      `json:"goal"`
+	Candidate       *Grant      `json:"candidate,omitempty"`
+	Published       []Published `json:"published,omitempty"`
+}
+
+// A BeforeResponse contributes to the brief. All of it is optional.
+type BeforeResponse struct {
+	ProtocolVersion uint32      `json:"protocol_version"`
+	Context         []Context   `json:"context,omitempty"`
+	Role            string      `json:"role,omitempty"`
+	Scope           []string    `json:"scope,omitempty"`   // paths; advice
+	Publish         []Published `json:"publish,omitempty"` // for later plugins of the same round
+	Witness         []string    `json:"witness,omitempty"` // paths that decide and must not change
+}
+
+// Context is one text for the brief.
+type Context struct {
+	Label string `json:"label"`
+	Text  string `json:"text"`
+}
+
+// Published is a signal with its value.
+type Published struct {
+	Signal string `json:"signal"`
+	Value  Value  `json:"value"`
+}
+
+// A Value is {"boolean": …} or {"count": …}; exactly one field is set.
+type Value struct {
+	Boolean *bool   `json:"boolean,omitempty"`
+	Count   *uint64 `json:"count,omitempty"`
+}
+
+// An AfterRequest asks for evidence about a candidate's turn.
+type AfterRequest struct {
+	ProtocolVersion uint32 `json:"protocol_version"`
+	Wrapper         string `json:"wrapper"`
+	Stage           string `json:"stage,omitempty"`
+	Round           uint32 `json:"round"`
+	Goal            string `json:"goal"`
+	Candidate       *Grant `json:"candidate,omitempty"`
+	Turn            Turn   `json:"turn"`
+}
+
+// A Turn is what the candidate did. Nil lists were not measured, empty ones
+// were and hold nothing.
+type Turn struct {
+	Completed    bool     `json:"completed"`
+	Answer       string   `json:"answer,omitempty"`
+	Tools        []string `json:"tools,omitzero"`
+	ChangedFiles []string `json:"changed_files,omitzero"`
+}
+
+// A Grant is all that a plugin may use: a name, a directory, and the test.
+type Grant struct {
+	Handle string    `json:"handle"`
+	Root   string    `json:"root"`
+	Test   *TestPlan `json:"test,omitempty"`
+}
+
+// A TestPlan is a program to run in the grant's root.
+type TestPlan struct {
+	Program  string   `json:"program"`
+	Args     []string `json:"args,omitempty"`
+	Baseline Baseline `json:"baseline,omitempty"`
+}
+
+// A Baseline is what the test said before the turn. On the wire its absence is
+// NotRun; a decoded plan always has one of the constants.
+type Baseline string
+
+const (
+	NotRun     Baseline = "not-run"
+	Passed     Baseline = "passed"
+	Failed     Baseline = "failed"
+	Unobserved Baseline = "unobserved" // tried, but nothing was asserted
+)
+
+// An AfterResponse is a plugin's evidence.
+type AfterResponse struct {
+	ProtocolVersion uint32   `json:"protocol_version"`
+	Evidence        Evidence `json:"evidence"`
+}
+
+// Evidence has no place for a tamper finding: that is the host's.
+type Evidence struct {
+	Flip         judge.Flip        `json:"flip"`
+	Measurements map[string]uint64 `json:"measurements,omitempty"`
+}
