@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -247,6 +248,17 @@ func Diff(p Pair, read Blobs, context int) FileDiff {
 	}
 	d.Hunks = hunks(a, b, edits, context)
 	return d
+}
+
+// Diffs compares one pair after another, as they are asked for.
+func Diffs(ps []Pair, read Blobs, context int) iter.Seq[FileDiff] {
+	return func(yield func(FileDiff) bool) {
+		for _, p := range ps {
+			if !yield(Diff(p, read, context)) {
+				return
+			}
+		}
+	}
 }
 
 func side(s Side, read Blobs) ([]byte, error) {

@@ -1,0 +1,345 @@
+package view
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"iter"
+	"strings"
+	"sync"
+
+	"github.com/bestof-dev/bestof/internal/term"
+	"github.com/bestof-dev/bestof/judge"
+	"github.com/bestof-dev/bestof/orchestrator/compare"
+)
+
+// maxPageRows is how many rows of code a page holds; files after that are named
+// with the command that shows them.
+const maxPageRows = 200_000
+
+// HTML is what CompareHTML needs besides a writer.
+type HTML struct {
+	Model compare.Model
+	// Files yields what differs between the trees of two candidates, 0 being
+	// the base. It may be nil: then the page has no code.
+	Files func(from, to int) (iter.Seq[compare.FileDiff], error)
+	// Pairs of candidates to show besides the base with each.
+	Pairs [][2]int
+}
+
+// CompareHTML writes one page that needs nothing but itself: no script, no
+// request, and a policy that forbids both. Texts of candidates are cleaned like
+// for a terminal, and html/template does the quoting.
+func CompareHTML(w io.Writer, h HTML) error {
+	v := &htmlPage{html: h, rows: maxPageRows}
+	if err := pageTemplate().Execute(w, v); err != nil {
+		return fmt.Errorf("comparison of %s: %w", h.Model.Run, err)
+	}
+	return nil
+}
+
+//go:embed page.html
+var pageSource string
+
+//go:embed page.css
+var pageStyle string
+
+var pageTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("page").Parse(strings.Replace(pageSource, "/*style*/", pageStyle, 1)))
+})
+
+type htmlPage struct {
+	html HTML
+	rows int // left of maxPageRows
+}
+
+func clean(s string) term.Safe { return term.Clean(s, 0) }
+
+func (v *htmlPage) Policy() string {
+	sum := sha256.Sum256([]byte(pageStyle))
+	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'"
+}
+
+func (v *htmlPage) Run() term.Safe    { return clean(v.html.Model.Run) }
+func (v *htmlPage) Reason() term.Safe { return clean(v.html.Model.Reason) }
+func (v *htmlPage) Task() []term.Safe {
+	var out []term.Safe
+	for l := range strings.SplitSeq(strings.TrimSpace(v.html.Model.Task), "\n") {
+		out = append(out, clean(l))
+	}
+	return out
+}
+
+func (v *htmlPage) Winner() string {
+	if v.html.Model.Winner == 0 {
+		return ""
+	}
+	return id(v.html.Model.Winner)
+}
+
+func (v *htmlPage) Counts() string {
+	m := v.html.Model
+	return fmt.Sprintf("%s, %s, %s", count(len(m.Candidates), "candidate", "candidates"),
+		count(len(m.Clusters), "different change", "different changes"), count(len(m.Files), "file touched", "files touched"))
+}
+
+func (v *htmlPage) Tie() string {
+	if len(v.html.Model.Tie) < 2 {
+		return ""
+	}
+	return ids(v.html.Model.Tie)
+}
+
+type htmlCandidate struct {
+	ID, Place      string
+	Winner         bool
+	Agent, Outcome term.Safe
+	Good           string // class of the outcome
+	Files          int
+	Lines          string
+	Why            term.Safe
+	Requirements   []htmlRequirement
+}
+
+type htmlRequirement struct {
+	Name, Statement, Decision term.Safe
+	Good                      string
+	Words                     []term.Safe
+}
+
+func (v *htmlPage) Candidates() []htmlCandidate {
+	p := &page{look: term.Look{UTF8: true}}
+	var out []htmlCandidate
+	for _, c := range v.html.Model.Candidates {
+		k := htmlCandidate{
+			ID: id(c.Number), Winner: c.Number == v.html.Model.Winner, Agent: clean(c.Agent), Outcome: clean(string(c.Outcome)),
+			Good: class(outcomeStyle(c.Outcome)), Files: c.Files, Why: clean(why(c, v.html.Model)),
+		}
+		if c.Place > 0 {
+			k.Place = fmt.Sprint(c.Place)
+		}
+		if c.Ties {
+			k.Place = "=" + k.Place
+		}
+		if c.Files > 0 {
+			k.Lines = p.lines(c.Added, c.Deleted)
+		}
+		for _, r := range c.Requirements {
+			hr := htmlRequirement{Name: clean(r.Name), Statement: clean(r.Statement), Decision: clean(string(r.Decision)), Good: class(decisionStyle(r.Decision))}
+			for _, w := range r.Words {
+				hr.Words = append(hr.Words, clean(w))
+			}
+			k.Requirements = append(k.Requirements, hr)
+		}
+		out = append(out, k)
+	}
+	return out
+}
+
+func decisionStyle(d judge.Decision) style {
+	switch d {
+	case judge.Met:
+		return green
+	case judge.Unmet:
+		return red
+	default:
+		return yellow
+	}
+}
+
+func class(s style) string {
+	return map[style]string{green: "good", red: "bad", yellow: "odd"}[s]
+}
+
+// Clusters says who made the same change, one sentence for each group.
+func (v *htmlPage) Clusters() []string {
+	var out []string
+	for _, c := range v.html.Model.Clusters {
+		switch {
+		case len(c.Candidates) < 2:
+		case len(c.Exact) == 1:
+			out = append(out, ids(c.Candidates)+": byte for byte")
+		default:
+			out = append(out, ids(c.Candidates)+": but for white space")
+		}
+	}
+	return out
+}
+
+type htmlFile struct {
+	Path  term.Safe
+	Cells []htmlCell
+}
+
+type htmlCell struct {
+	Text term.Safe
+	Same bool
+}
+
+// Overlap is the matrix of files and candidates, one row at a time.
+func (v *htmlPage) Overlap() iter.Seq[htmlFile] {
+	p := &page{look: term.Look{UTF8: true}}
+	return func(yield func(htmlFile) bool) {
+		for _, f := range v.html.Model.Files {
+			row := htmlFile{Path: clean(f.Path), Cells: make([]htmlCell, len(f.Touch))}
+			for i, t := range f.Touch {
+				switch {
+				case t == nil:
+					continue
+				case t.Binary:
+					row.Cells[i].Text = clean("binary")
+				case t.Added == 0 && t.Deleted == 0:
+					row.Cells[i].Text = clean(t.Status)
+				default:
+					row.Cells[i].Text = clean(p.lines(t.Added, t.Deleted))
+				}
+				row.Cells[i].Same = f.Same && f.By > 1
+			}
+			if !yield(row) {
+				return
+			}
+		}
+	}
+}
+
+func (v *htmlPage) FileCount() int { return len(v.html.Model.Files) }
+
+type htmlSection struct {
+	Title, Also string
+	Open        bool
+	Fault       term.Safe
+	Files       iter.Seq[htmlDiff]
+}
+
+// Sections are the diffs: base to each different tree once, then the pairs
+// asked for.
+func (v *htmlPage) Sections() []htmlSection {
+	if v.html.Files == nil {
+		return nil
+	}
+	var out []htmlSection
+	for _, c := range v.html.Model.Candidates {
+		if c.Cluster < 0 {
+			continue
+		}
+		for _, same := range v.html.Model.Clusters[c.Cluster].Exact {
+			if same[0] != c.Number {
+				continue
+			}
+			s := v.section(0, c.Number)
+			if len(same) > 1 {
+				s.Also = "the same as " + ids(same[1:])
+			}
+			s.Open = c.Number == v.html.Model.Winner
+			out = append(out, s)
+		}
+	}
+	for _, p := range v.html.Pairs {
+		out = append(out, v.section(p[0], p[1]))
+	}
+	return out
+}
+
+func name(n int) string {
+	if n == 0 {
+		return "base"
+	}
+	return id(n)
+}
+
+func (v *htmlPage) section(from, to int) htmlSection {
+	s := htmlSection{Title: name(from) + " → " + name(to)}
+	files, err := v.html.Files(from, to)
+	if err != nil {
+		s.Fault = clean(err.Error())
+		return s
+	}
+	command := fmt.Sprintf("bestof diff %s %d", v.html.Model.Run, to)
+	if from > 0 {
+		command = fmt.Sprintf("bestof diff %s %d %d", v.html.Model.Run, from, to)
+	}
+	s.Files = func(yield func(htmlDiff) bool) {
+		for f := range files {
+			d := v.diff(f)
+			if v.rows <= 0 {
+				d.Hunks, d.Left = nil, clean("left out of this page: "+command)
+			}
+			if !yield(d) {
+				return
+			}
+		}
+	}
+	return s
+}
+
+type htmlDiff struct {
+	Path  term.Safe
+	Facts []term.Safe
+	Lines string
+	Left  term.Safe
+	Hunks []htmlHunk
+}
+
+type htmlHunk struct {
+	Head string
+	Rows []htmlRow
+}
+
+type htmlRow struct{ Old, New htmlLine }
+
+type htmlLine struct {
+	Number string
+	Class  string // "del" or "ins" where the line differs
+	Pieces []htmlPiece
+}
+
+type htmlPiece struct {
+	Text  term.Safe
+	Class string
+}
+
+func (v *htmlPage) diff(f compare.FileDiff) htmlDiff {
+	d := htmlDiff{Path: clean(f.Path())}
+	for _, s := range facts(f) {
+		d.Facts = append(d.Facts, clean(s))
+	}
+	if len(f.Hunks) == 0 || v.rows <= 0 {
+		return d
+	}
+	d.Lines = (&page{look: term.Look{UTF8: true}}).lines(f.Added, f.Deleted)
+	old, new := colour(f.Old.Path, f.OldText), colour(f.New.Path, f.NewText)
+	for _, h := range f.Hunks {
+		out := htmlHunk{Head: fmt.Sprintf("@@ -%d,%d +%d,%d @@", h.OldStart, h.OldLines, h.NewStart, h.NewLines)}
+		for _, r := range h.Rows {
+			if v.rows--; v.rows < 0 {
+				break
+			}
+			markCR(&r)
+			row := htmlRow{Old: htmlSide(r.Old, old), New: htmlSide(r.New, new)}
+			if r.Kind != compare.Equal {
+				row.Old.Class, row.New.Class = "del", "ins"
+			}
+			out.Rows = append(out.Rows, row)
+		}
+		d.Hunks = append(d.Hunks, out)
+	}
+	return d
+}
+
+func htmlSide(l compare.Line, c colouring) htmlLine {
+	if l.Number == 0 {
+		return htmlLine{}
+	}
+	out := htmlLine{Number: number(l.Number)}
+	for _, p := range pieces(l, c.line(l.Number)) {
+		class := string(p.token)
+		if p.changed {
+			class = strings.TrimSpace(class + " w")
+		}
+		out.Pieces = append(out.Pieces, htmlPiece{p.text, class})
+	}
+	return out
+}

@@ -1,0 +1,314 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
+
+	"github.com/bestof-dev/bestof/candidate"
+	"github.com/bestof-dev/bestof/internal/term"
+	"github.com/bestof-dev/bestof/orchestrator/event"
+)
+
+// frame is how often the table is drawn again.
+const frame = 100 * time.Millisecond
+
+// Live keeps a table of the run on a terminal, below whatever was there. It
+// reads no input and puts the terminal in no mode, not even that of a hidden
+// cursor, so signals reach the program and there is nothing to restore however
+// the process ends. Where the cursor cannot be moved it is a Plain.
+type Live struct {
+	plain   *Plain
+	program *tea.Program
+	done    chan error
+	closing sync.Once
+	err     error
+
+	mu  sync.Mutex
+	run run
+}
+
+// NewLive starts a table on s.Err. now is the clock that elapsed times are read
+// from.
+func NewLive(s term.Streams, now func() time.Time) *Live {
+	look := s.ErrLook()
+	if !look.Motion {
+		return &Live{plain: NewPlain(s.Err, look)}
+	}
+	width, height := term.Size(s.Err)
+	return startLive(s.Err, look, width, height, s.Env, now)
+}
+
+func startLive(w io.Writer, look term.Look, width, height int, env func(string) (string, bool), now func() time.Time) *Live {
+	var environ []string
+	if env != nil {
+		for _, name := range []string{"TERM", "COLUMNS", "LINES"} {
+			if v, ok := env(name); ok {
+				environ = append(environ, name+"="+v)
+			}
+		}
+	}
+	profile := colorprofile.ASCII
+	if look.Color {
+		profile = colorprofile.ANSI256
+	}
+	l := &Live{done: make(chan error, 1)}
+	l.program = tea.NewProgram(
+		&table{live: l, look: look, width: width, height: height, now: now},
+		tea.WithOutput(w), tea.WithInput(nil), tea.WithoutSignalHandler(),
+		tea.WithEnvironment(environ), tea.WithColorProfile(profile),
+		tea.WithWindowSize(width, height), tea.WithFPS(int(2*time.Second/frame)),
+	)
+	go func() {
+		_, err := l.program.Run()
+		l.done <- err
+	}()
+	return l
+}
+
+// Publish never waits for the terminal: the event is folded now and shown with
+// the next frame.
+func (l *Live) Publish(e event.Event) {
+	if l.plain != nil {
+		l.plain.Publish(e)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.run.fold(e)
+}
+
+// Close draws the last state, leaves it on the screen and returns when nothing
+// more will be written. It may be called more than once.
+func (l *Live) Close() error {
+	if l.plain != nil {
+		return l.plain.Close()
+	}
+	l.closing.Do(func() {
+		l.program.Quit()
+		if err := <-l.done; err != nil && !errors.Is(err, tea.ErrProgramKilled) {
+			l.err = fmt.Errorf("live table: %w", err)
+		}
+	})
+	return l.err
+}
+
+// table is the bubbletea model: the size of the screen, and a Live to read.
+type table struct {
+	live          *Live
+	look          term.Look
+	width, height int
+	now           func() time.Time
+}
+
+type tick struct{}
+
+func again() tea.Cmd { return tea.Tick(frame, func(time.Time) tea.Msg { return tick{} }) }
+
+func (t *table) Init() tea.Cmd { return again() }
+
+func (t *table) Update(m tea.Msg) (tea.Model, tea.Cmd) {
+	switch m := m.(type) {
+	case tea.WindowSizeMsg:
+		next := *t
+		next.width, next.height = m.Width, m.Height
+		return &next, nil
+	case tick:
+		return t, again()
+	}
+	return t, nil
+}
+
+func (t *table) View() tea.View {
+	t.live.mu.Lock()
+	defer t.live.mu.Unlock()
+	look := t.look
+	look.Width = t.width
+	// The line after the table is where the cursor rests, so that whatever is
+	// written after us, by whomever, begins on a line of its own.
+	content := drawTable(&t.live.run, look, t.height-1, t.now()) + "\n"
+	v := tea.NewView(content)
+	v.DisableBracketedPasteMode = true
+	v.Cursor = tea.NewCursor(0, strings.Count(content, "\n"))
+	// The one pair of values that bubbletea encodes as "no change of style".
+	v.Cursor.Shape, v.Cursor.Blink = -1, false
+	return v
+}
+
+// drawTable is a frame of at most height lines and look.Width cells.
+func drawTable(r *run, look term.Look, height int, now time.Time) string {
+	p := &page{look: look}
+	if p.look.Width <= 0 {
+		p.look.Width = 80
+	}
+	if height <= 0 {
+		height = 24
+	}
+	p.header(r, now)
+	seats, rest := choose(r.sorted(), height-2)
+	agents := 5
+	for _, s := range seats {
+		agents = max(agents, min(p.text("%s", s.agent).Width(), p.look.Width/5))
+	}
+	for _, s := range seats {
+		p.seat(s, agents, now)
+	}
+	if len(rest) > 0 {
+		p.say(dim, "%s", p.cut(p.text("%s %d more: %s", p.more(), len(rest), tally(rest)), p.look.Width).String())
+	}
+	return strings.TrimSuffix(p.b.String(), "\n")
+}
+
+func (p *page) header(r *run, now time.Time) {
+	step := r.step
+	if r.stepText != "" {
+		step = r.stepText
+	}
+	parts := []string{"run " + r.id}
+	if r.id == "" {
+		parts = []string{"run starts"}
+	} else {
+		parts = append(parts, elapsed(now.Sub(r.began)))
+	}
+	if r.finished != nil {
+		step = "no winner"
+		if r.finished.Winner != nil {
+			step = "winner " + candidate.Number(*r.finished.Winner).ID()
+		}
+	}
+	if step != "" {
+		parts = append(parts, step)
+	}
+	if r.isolation != "" {
+		parts = append(parts, "isolation: "+r.isolation)
+	}
+	p.line(bit{p.cut(p.text("%s", strings.Join(parts, p.glyph(" · ", " | "))), p.look.Width), bold})
+}
+
+// seat writes one candidate's line: number, agent, phase or outcome, time,
+// lines, and what it said last where there is room.
+func (p *page) seat(s *seat, agents int, now time.Time) {
+	phase, st := string(s.state), normal
+	switch s.state {
+	case candidate.Done:
+		phase, st = string(s.outcome), outcomeStyle(s.outcome)
+	case candidate.Queued:
+		st = dim
+	default:
+		if s.round > 0 {
+			phase += fmt.Sprintf(" %d", s.round+1)
+		}
+	}
+	lines := ""
+	if s.files > 0 {
+		lines = p.lines(s.added, s.deleted)
+	}
+	clock := ""
+	if !s.began.IsZero() {
+		clock = elapsed(s.elapsed(now))
+	}
+	wide := 14 // "infrastructure"
+	if p.look.Width < 60 {
+		wide = 11
+	}
+	bits := []bit{
+		{p.text("%-4s", candidate.Number(s.number).ID()), bold},
+		{p.cut(p.text("%s", s.agent), agents).Pad(agents + 1), normal},
+		{p.cut(p.text("%s", phase), wide).Pad(wide + 1), st},
+		{p.text("%s", clock).PadLeft(5).Pad(6), normal},
+		{p.text("%s", lines).Pad(9), normal},
+	}
+	used := 0
+	for _, b := range bits {
+		used += b.text.Width()
+	}
+	if room := p.look.Width - used - 1; room >= 8 && s.activity != "" {
+		bits = append(bits, bit{p.text(" "), normal}, bit{p.cut(p.text("%s", oneLine(s.activity)), room), dim})
+	}
+	p.fill(bits)
+}
+
+// fill writes bits as one line, cut at the page's width.
+func (p *page) fill(bits []bit) {
+	room := p.look.Width
+	for i, b := range bits {
+		if w := b.text.Width(); w > room {
+			bits[i].text = p.cut(b.text, max(room, 1))
+			p.line(bits[:i+1]...)
+			return
+		} else if room -= w; room == 0 {
+			p.line(bits[:i+1]...)
+			return
+		}
+	}
+	p.line(bits...)
+}
+
+// oneLine makes an agent's line readable before it is cleaned: what only
+// decorates is dropped, and white space is one space.
+func oneLine(s string) string {
+	s = strings.NewReplacer("\ufe0e", "", "\ufe0f", "", "\u00a0", " ").Replace(s)
+	return strings.Join(strings.Fields(s), " ")
+}
+
+// choose divides seats into those that fit into n lines, in their order, and
+// the rest. Who works is shown before who waits or is done; when there is a
+// rest, one of the lines is for it.
+func choose(seats []*seat, n int) (shown, rest []*seat) {
+	if len(seats) <= n {
+		return seats, nil
+	}
+	n = max(n-1, 0)
+	picked := map[*seat]bool{}
+	for _, want := range []func(*seat) bool{
+		func(s *seat) bool { return s.state != candidate.Queued && s.state != candidate.Done },
+		func(s *seat) bool { return s.outcome == candidate.Met },
+		func(s *seat) bool { return s.state == candidate.Done },
+		func(*seat) bool { return true },
+	} {
+		for _, s := range seats {
+			if len(picked) < n && want(s) {
+				picked[s] = true
+			}
+		}
+	}
+	for _, s := range seats {
+		if picked[s] {
+			shown = append(shown, s)
+		} else {
+			rest = append(rest, s)
+		}
+	}
+	return shown, rest
+}
+
+// tally counts seats by what they are doing, in the order of a life.
+func tally(seats []*seat) string {
+	n := map[string]int{}
+	for _, s := range seats {
+		if s.state == candidate.Done {
+			n[string(s.outcome)]++
+		} else {
+			n[string(s.state)]++
+		}
+	}
+	var parts []string
+	add := func(key string) {
+		if n[key] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n[key], key))
+		}
+	}
+	for _, s := range []candidate.State{candidate.Queued, candidate.Preparing, candidate.Working, candidate.Sealing, candidate.Verifying} {
+		add(string(s))
+	}
+	for _, o := range candidate.Outcomes {
+		add(string(o))
+	}
+	return strings.Join(parts, ", ")
+}
