@@ -74,13 +74,13 @@ func parseRule(g string) (rule, bool) {
 	anchored := strings.Contains(trimmed, "/")
 	for e := range strings.SplitSeq(trimmed, "/") {
 		if e != "" {
-			r.elements = append(r.elements, strings.ReplaceAll(e, "[!", "[^"))
+			r.elements = append(r.elements, negate(e))
 		}
 	}
 	if len(r.elements) == 0 {
 		return r, false
 	}
-	r.literal = !strings.ContainsAny(strings.ReplaceAll(unescaped(trimmed), `\`, ""), "*?[")
+	r.literal = !strings.ContainsAny(unescaped(trimmed), "*?[")
 	if !anchored {
 		r.elements = append([]string{"**"}, r.elements...)
 	}
@@ -132,6 +132,20 @@ func (r rule) element(glob, name string) bool {
 	}
 	ok, err := path.Match(glob, name)
 	return ok || err != nil && glob == name
+}
+
+// negate spells [!a-z] as path.Match does.
+func negate(s string) string {
+	b := []byte(s)
+	for i := 0; i+1 < len(b); i++ {
+		switch {
+		case b[i] == '\\':
+			i++
+		case b[i] == '[' && b[i+1] == '!':
+			b[i+1] = '^'
+		}
+	}
+	return string(b)
 }
 
 // unescaped is s without its escaped characters.

@@ -1,0 +1,160 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bestof-dev/bestof/plugin/wire"
+)
+
+// shield keeps the tested code, which runs under the same user, from reaching
+// this process through /proc or a debugger, and from inheriting a descriptor.
+// Against code with the privilege to trace any process it is no help.
+func shield() error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("make the process undumpable: %w", err)
+	}
+	err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
+	if err != nil && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("keep descriptors from the test: %w", err)
+	}
+	return nil // kernels before 5.11 lack it; this process opens nothing inheritable itself
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir() && filepath.IsAbs(path)
+}
+
+type testRun struct {
+	code     int
+	timedOut bool
+	took     time.Duration
+	tests    Tests
+}
+
+// pipeGrace is how long output is awaited from processes that outlive the test
+// in a session of their own.
+const pipeGrace = 500 * time.Millisecond
+
+// runTest runs the test with its output going to stderr, clipped. An error
+// means that it could not be started.
+func runTest(c *wire.Grant, timeout time.Duration, stderr io.Writer) (testRun, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, c.Test.Program, c.Test.Args...)
+	cmd.Dir = c.Root
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+
+	shown := &clip{w: stderr}
+	out, err := newStream(shown)
+	if err != nil {
+		return testRun{}, err
+	}
+	defer out.r.Close()
+	errs, err := newStream(shown)
+	if err != nil {
+		out.w.Close()
+		return testRun{}, err
+	}
+	defer errs.r.Close()
+	cmd.Stdout, cmd.Stderr = out.w, errs.w
+
+	started := time.Now()
+	err = cmd.Start()
+	out.w.Close()
+	errs.w.Close()
+	if err != nil {
+		return testRun{}, err
+	}
+	var copying sync.WaitGroup
+	copying.Go(out.copy)
+	copying.Go(errs.copy)
+	_ = cmd.Wait() // how it ended is in ProcessState
+	r := testRun{took: time.Since(started), code: cmd.ProcessState.ExitCode()}
+	if !cmd.ProcessState.Exited() { // by a signal: the wire has no negative numbers
+		r.code, r.timedOut = 1, ctx.Err() != nil
+	}
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind in its group
+	deadline := time.Now().Add(pipeGrace)
+	out.r.SetReadDeadline(deadline)
+	errs.r.SetReadDeadline(deadline)
+	copying.Wait()
+	shown.finish()
+	r.tests = tests(&out.tally, &errs.tally)
+	return r, nil
+}
+
+// A stream carries one output of the test to where it is shown and counted.
+type stream struct {
+	r, w  *os.File
+	shown io.Writer
+	tally tally
+}
+
+func newStream(shown io.Writer) (*stream, error) {
+	r, w, err := os.Pipe()
+	return &stream{r: r, w: w, shown: shown}, err
+}
+
+// copy ends when nobody can write any more, or at the read deadline.
+func (s *stream) copy() { _, _ = io.Copy(io.MultiWriter(&s.tally, s.shown), s.r) }
+
+// clipSize is how much is shown of the beginning and of the end each.
+const clipSize = 256 << 10
+
+// A clip passes on the beginning of what is written to it, and the end when it
+// is finished. Errors of w are ignored: what is shown decides nothing.
+type clip struct {
+	mu      sync.Mutex
+	w       io.Writer
+	head    int
+	tail    []byte
+	dropped int
+	last    byte
+}
+
+func (c *clip) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := len(p)
+	if n > 0 {
+		c.last = p[n-1]
+	}
+	head := p[:min(n, clipSize-c.head)]
+	if len(head) > 0 {
+		c.w.Write(head)
+		c.head += len(head)
+	}
+	c.tail = append(c.tail, p[len(head):]...)
+	if len(c.tail) > 2*clipSize {
+		drop := len(c.tail) - clipSize
+		c.dropped += drop
+		c.tail = append(c.tail[:0], c.tail[drop:]...)
+	}
+	return n, nil
+}
+
+// finish writes what was held back and ends the last line.
+func (c *clip) finish() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dropped > 0 {
+		fmt.Fprintf(c.w, "\n… %d bytes left out …\n", c.dropped)
+	}
+	c.w.Write(c.tail)
+	if c.last != '\n' && c.last != 0 {
+		io.WriteString(c.w, "\n")
+	}
+}

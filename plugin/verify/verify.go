@@ -1,0 +1,183 @@
+// Package verify is the built-in plugin that runs a test: a program which
+// answers after_turn over the same wire as any other plugin. What it cannot
+// say there (version 1 has no room for a reason) is the last line of its
+// stderr, after the test's own output.
+package verify
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/judge"
+	"github.com/bestof-dev/bestof/plugin/wire"
+)
+
+// The measurements that the plugin reports.
+const (
+	ExitCode = "test-command-exit-code"
+	Duration = "test-duration-ms"
+)
+
+// DefaultTimeout is how long the test may take if nobody says otherwise.
+const DefaultTimeout = 240 * time.Second
+
+// Rule is the plugin's definition of done: for "flip" the test must have
+// failed before and pass now; for "pass" it must pass.
+func Rule(expect string) judge.Rule {
+	pass := judge.Requirement{Name: "tests-pass", Statement: "the test command exits with status 0"}
+	flip := judge.Requirement{Name: "tests-flip", Statement: "the test command failed before the change and passes after it"}
+	oracle := &judge.Oracle{
+		Flip:         judge.FlipRequired,
+		Measurements: []string{ExitCode, Duration},
+		Checks:       []judge.Check{{Requirement: pass.Name, Text: ExitCode + " <= 0"}},
+	}
+	if expect == "pass" {
+		oracle.Flip = judge.FlipNotApplicable
+		return judge.Rule{Requirements: []judge.Requirement{pass}, Oracle: oracle}
+	}
+	return judge.Rule{Requirements: []judge.Requirement{flip, pass}, Oracle: oracle}
+}
+
+// Args are the arguments to give to Main: how long the test may take, and what
+// the baseline showed.
+func Args(timeout time.Duration, base Base) []string {
+	args := []string{"--timeout", timeout.String()}
+	if base.Tests.Known {
+		args = append(args, "--baseline-tests", fmt.Sprint(base.Tests.Ran))
+	}
+	return args
+}
+
+// A Reason is why the flip is unobservable although a response was given.
+type Reason string
+
+const (
+	NoTest     Reason = "no-test"      // the request grants no test
+	NoRoot     Reason = "no-root"      // the candidate's directory is not there
+	NotRun     Reason = "not-runnable" // the program cannot be started
+	TimedOut   Reason = "timed-out"    // the test was ended by the time limit
+	NoTests    Reason = "no-tests-ran" // status 0, and the output shows that no test ran
+	FewerTests Reason = "fewer-tests"  // status 0, and fewer tests ran than on the base: the evidence could be forged
+	NoBaseline Reason = "no-baseline"  // nothing is known about the test before the change
+)
+
+const notePrefix = "verify: unobservable: "
+
+// Note reads the reason off what Main wrote to stderr, and one line about it
+// for people. Without one, Reason is "".
+func Note(stderr sandbox.Output) (Reason, string) {
+	line := strings.TrimSuffix(string(stderr.Head)+string(stderr.Tail), "\n")
+	line = line[strings.LastIndexByte(line, '\n')+1:]
+	rest, ok := strings.CutPrefix(line, notePrefix)
+	if !ok {
+		return "", ""
+	}
+	reason, text, _ := strings.Cut(rest, ": ")
+	return Reason(reason), text
+}
+
+// Main reads one request from stdin, runs its test in the candidate's root and
+// writes one response to stdout. A request that it does not understand in full
+// it refuses: status 1, one line on stderr, nothing on stdout.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if err := answer(args, stdin, stdout, stderr); err != nil {
+		fmt.Fprintf(stderr, "verify: %s\n", wire.Line(err.Error(), 2000))
+		return 1
+	}
+	return 0
+}
+
+func answer(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("verify", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	timeout := flags.Duration("timeout", DefaultTimeout, "")
+	baseline := flags.Int("baseline-tests", -1, "")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 || *timeout <= 0 {
+		return errors.New("the arguments are [--timeout DURATION] [--baseline-tests N]")
+	}
+	if err := shield(); err != nil {
+		return err
+	}
+	b, err := io.ReadAll(io.LimitReader(stdin, wire.MaxOutput+1))
+	if err != nil {
+		return fmt.Errorf("read the request: %w", err)
+	}
+	if len(b) > wire.MaxOutput {
+		return fmt.Errorf("the request is longer than %d bytes", wire.MaxOutput)
+	}
+	request, err := wire.DecodeRequest(b, wire.AfterTurn, wire.Version)
+	if err != nil {
+		return err
+	}
+	evidence, note := observe(request.After.Candidate, *timeout, *baseline, stderr)
+	response := wire.Response{After: &wire.AfterResponse{ProtocolVersion: wire.Version, Evidence: evidence}}
+	out, err := response.Encode()
+	if err != nil {
+		return err
+	}
+	if note != "" {
+		if _, err := fmt.Fprintln(stderr, wire.Line(note, 2000)); err != nil {
+			return fmt.Errorf("write the reason: %w", err)
+		}
+	}
+	if _, err := stdout.Write(out); err != nil {
+		return fmt.Errorf("write the response: %w", err)
+	}
+	return nil
+}
+
+// observe runs the granted test. The note is empty when the flip was observed.
+func observe(c *wire.Grant, timeout time.Duration, baseline int, stderr io.Writer) (wire.Evidence, string) {
+	unobservable := func(r Reason, format string, args ...any) (wire.Evidence, string) {
+		return wire.Evidence{Flip: judge.FlipUnobservable}, notePrefix + string(r) + ": " + fmt.Sprintf(format, args...)
+	}
+	if c == nil || c.Test == nil {
+		return unobservable(NoTest, "there is no test to run")
+	}
+	if !isDirectory(c.Root) {
+		return unobservable(NoRoot, "%s is not a directory", c.Root)
+	}
+	ran, err := runTest(c, timeout, stderr)
+	if err != nil {
+		return unobservable(NotRun, "%v", err)
+	}
+	if ran.timedOut {
+		return unobservable(TimedOut, "the test did not end within %v", timeout)
+	}
+	if ran.code == 0 {
+		switch least := max(baseline, 1); {
+		case ran.tests.None:
+			return unobservable(NoTests, "the test exits with status 0, but its output shows that no test ran")
+		case baseline >= 0 && !ran.tests.Known:
+			return unobservable(FewerTests, "the test exits with status 0, but its output no longer counts the tests as it did before the change")
+		case baseline >= 0 && ran.tests.Ran < least:
+			return unobservable(FewerTests, "the test exits with status 0, but only %d tests ran, and %d before the change", ran.tests.Ran, baseline)
+		}
+	}
+	e := wire.Evidence{
+		Flip: judge.FlipNotAchieved,
+		Measurements: map[string]uint64{
+			ExitCode: uint64(ran.code),
+			Duration: uint64(ran.took.Milliseconds()),
+		},
+	}
+	switch c.Test.Baseline {
+	case wire.Failed:
+		if ran.code == 0 {
+			e.Flip = judge.FlipAchieved
+		}
+	case wire.Passed:
+	default:
+		e.Flip = judge.FlipUnobservable
+		return e, notePrefix + string(NoBaseline) + ": what the test said before the change is not known"
+	}
+	return e, ""
+}
