@@ -83,6 +83,15 @@ type Settings struct {
 	Adopt          string            `json:"adopt"`
 	MaxHolds       int               `json:"max_holds"`
 	AllowUndecided bool              `json:"allow_undecided,omitempty"`
+	Rank           []judge.Goal      `json:"rank,omitempty"` // measurements that rank before the size of the change
+	TestTimeoutMS  int64             `json:"test_timeout_ms"`
+	Unprotect      []string          `json:"unprotect,omitempty"`
+	ExtraProtect   []string          `json:"extra_protect,omitempty"` // what --protect added; Protect is the whole
+	Rev            string            `json:"rev,omitempty"`           // for the base kind rev
+	Sandbox        string            `json:"sandbox"`                 // as asked: auto | process | bwrap
+	ShadowKind     string            `json:"shadow,omitempty"`        // as asked
+	SetupNetwork   sandbox.Network   `json:"setup_network,omitempty"`
+	VerifyTimeouts bool              `json:"verify_timeouts,omitempty"`
 }
 
 // AgentCount is how many candidates an agent gets.
@@ -148,12 +157,16 @@ type AgentEnd struct {
 
 // Evidence is one plugin's evidence in one round.
 type Evidence struct {
-	Plugin     string         `json:"plugin"`
-	Round      int            `json:"round"`
-	Evidence   judge.Evidence `json:"evidence"`
-	Fault      string         `json:"fault,omitempty"`       // why the plugin's answer was not used
-	Runs       []TestRun      `json:"runs,omitempty"`        // with --repeat
-	OutputTail string         `json:"output_tail,omitempty"` // last lines of the test's output, redacted
+	Plugin   string         `json:"plugin"`
+	Round    int            `json:"round"`
+	Evidence judge.Evidence `json:"evidence"`
+	Fault    string         `json:"fault,omitempty"`  // why the plugin's answer was not used
+	Reason   string         `json:"reason,omitempty"` // the plugin's code for why the flip is unobservable
+	Runs     []TestRun      `json:"runs,omitempty"`   // with --repeat
+	// Compromised is why the evidence could have been forged, "" when nothing
+	// speaks for that.
+	Compromised string `json:"compromised,omitempty"`
+	OutputTail  string `json:"output_tail,omitempty"` // last lines of the test's output, redacted
 }
 
 // TestRun is one repetition of a verification.

@@ -1,0 +1,260 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bestof-dev/bestof/candidate/agent"
+	"github.com/bestof-dev/bestof/internal/stricttoml"
+	"github.com/bestof-dev/bestof/judge"
+)
+
+// A fileConfig is config.toml. Pointers and nil slices tell what was not said.
+type fileConfig struct {
+	Run     runSettings              `toml:"run"`
+	Agents  map[string]agentSettings `toml:"agents"`
+	Sandbox sandboxSettings          `toml:"sandbox"`
+	Rank    rankSettings             `toml:"rank"`
+	Keep    keepSettings             `toml:"keep"`
+}
+
+type runSettings struct {
+	Candidates     *int      `toml:"candidates"`
+	Agents         *string   `toml:"agents"`
+	Test           *string   `toml:"test"`
+	Setup          *string   `toml:"setup"`
+	Base           *string   `toml:"base"`
+	Expect         *string   `toml:"expect"`
+	Sandbox        *string   `toml:"sandbox"`
+	Network        *string   `toml:"network"`
+	Shadow         *string   `toml:"shadow"`
+	Timeout        *duration `toml:"timeout"`
+	Deadline       *duration `toml:"deadline"`
+	TestTimeout    *duration `toml:"test_timeout"`
+	Jobs           *int      `toml:"jobs"`
+	Protect        []string  `toml:"protect"`
+	Unprotect      []string  `toml:"unprotect"`
+	Repeat         *int      `toml:"repeat"`
+	Stop           *string   `toml:"stop"`
+	Adopt          *string   `toml:"adopt"`
+	History        *string   `toml:"history"`
+	Holds          *int      `toml:"holds"`
+	VerifyTimeouts *bool     `toml:"verify_timeouts"`
+}
+
+type agentSettings struct {
+	Command     []string          `toml:"command"`
+	Prompt      string            `toml:"prompt"`
+	Env         []string          `toml:"env"`
+	Set         map[string]string `toml:"set"`
+	Network     string            `toml:"network"`
+	Description string            `toml:"description"`
+}
+
+type sandboxSettings struct {
+	Read []string `toml:"read"`
+}
+
+type rankSettings struct {
+	Measurements []string `toml:"measurements"`
+}
+
+type keepSettings struct {
+	Runs  *int      `toml:"runs"`
+	Older *duration `toml:"older_than"`
+	Bases *string   `toml:"bases"`
+}
+
+// duration is a time.Duration that TOML writes as a string: "90s", "15m".
+type duration time.Duration
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *duration) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	if err != nil || v <= 0 {
+		return fmt.Errorf("%q is not a length of time: write for example 90s or 15m", b)
+	}
+	*d = duration(v)
+	return nil
+}
+
+// trusted reads BESTOF_TRUST_PROJECT: only 1, true, yes and on open the gate.
+func trusted(value string) bool {
+	switch strings.ToLower(strings.TrimSpace(value)) {
+	case "1", "true", "yes", "on":
+		return true
+	}
+	return false
+}
+
+// loadConfig reads the operator's config.toml and, when the project is
+// trusted, the repository's; what the repository says comes first. notices are
+// for stderr.
+func loadConfig(home, top string, trust bool) (cfg fileConfig, notices []string, err error) {
+	operator, err := readConfig(home, "config.toml", filepath.Join(home, "config.toml"))
+	if err != nil || top == "" {
+		return operator, nil, err
+	}
+	const name = ".bestof/config.toml"
+	if !trust {
+		if _, err := os.Lstat(filepath.Join(top, name)); err == nil {
+			notices = append(notices, name+" is not read, since this repository is not trusted (BESTOF_TRUST_PROJECT=1 trusts it)")
+		}
+		return operator, notices, nil
+	}
+	project, err := readConfig(top, name, name)
+	if err != nil {
+		return fileConfig{}, nil, err
+	}
+	return merge(project, operator), nil, nil
+}
+
+// readConfig reads name below dir without following a link out of it. A file
+// that is not there is an empty configuration.
+func readConfig(dir, name, shown string) (fileConfig, error) {
+	var cfg fileConfig
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return cfg, nil
+	}
+	if err != nil {
+		return cfg, fmt.Errorf("read %s: %w", shown, err)
+	}
+	defer root.Close()
+	f, err := root.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return cfg, nil
+	}
+	if err != nil {
+		return cfg, fmt.Errorf("read %s: %w", shown, err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return cfg, fmt.Errorf("read %s: not a regular file", shown)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, stricttoml.MaxSize+1))
+	if err != nil {
+		return cfg, fmt.Errorf("read %s: %w", shown, err)
+	}
+	if err := stricttoml.Decode(shown, data, &cfg); err != nil {
+		return cfg, usageError{err}
+	}
+	return cfg, nil
+}
+
+// merge lets first win over second, key by key; lists and agents are replaced
+// whole.
+func merge(first, second fileConfig) fileConfig {
+	r, s := &first.Run, second.Run
+	r.Candidates = either(r.Candidates, s.Candidates)
+	r.Agents = either(r.Agents, s.Agents)
+	r.Test = either(r.Test, s.Test)
+	r.Setup = either(r.Setup, s.Setup)
+	r.Base = either(r.Base, s.Base)
+	r.Expect = either(r.Expect, s.Expect)
+	r.Sandbox = either(r.Sandbox, s.Sandbox)
+	r.Network = either(r.Network, s.Network)
+	r.Shadow = either(r.Shadow, s.Shadow)
+	r.Timeout = either(r.Timeout, s.Timeout)
+	r.Deadline = either(r.Deadline, s.Deadline)
+	r.TestTimeout = either(r.TestTimeout, s.TestTimeout)
+	r.Jobs = either(r.Jobs, s.Jobs)
+	r.Repeat = either(r.Repeat, s.Repeat)
+	r.Stop = either(r.Stop, s.Stop)
+	r.Adopt = either(r.Adopt, s.Adopt)
+	r.History = either(r.History, s.History)
+	r.Holds = either(r.Holds, s.Holds)
+	r.VerifyTimeouts = either(r.VerifyTimeouts, s.VerifyTimeouts)
+	if r.Protect == nil {
+		r.Protect = s.Protect
+	}
+	if r.Unprotect == nil {
+		r.Unprotect = s.Unprotect
+	}
+	if first.Sandbox.Read == nil {
+		first.Sandbox.Read = second.Sandbox.Read
+	}
+	if first.Rank.Measurements == nil {
+		first.Rank.Measurements = second.Rank.Measurements
+	}
+	first.Keep.Runs = either(first.Keep.Runs, second.Keep.Runs)
+	first.Keep.Older = either(first.Keep.Older, second.Keep.Older)
+	first.Keep.Bases = either(first.Keep.Bases, second.Keep.Bases)
+	agents := map[string]agentSettings{}
+	for name, a := range second.Agents {
+		agents[name] = a
+	}
+	for name, a := range first.Agents {
+		agents[name] = a
+	}
+	first.Agents = agents
+	return first
+}
+
+func either[T any](a, b *T) *T {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// agents returns the definitions by name: the presets and what the
+// configuration defines, which wins.
+func (c fileConfig) agents() (map[string]agent.Definition, error) {
+	all := map[string]agent.Definition{}
+	for _, d := range agent.Presets() {
+		all[d.Name] = d
+	}
+	for name, a := range c.Agents {
+		d := agent.Definition{
+			Name: name, Command: a.Command, Prompt: agent.PromptVia(a.Prompt), PassEnv: a.Env,
+			Env: a.Set, Network: agent.Network(a.Network), Description: a.Description,
+		}
+		if len(a.Command) == 0 {
+			// Only some keys of a preset are replaced.
+			preset, ok := all[name]
+			if !ok {
+				return nil, usageError{fmt.Errorf("agent %q: command is missing: write command = [\"program\", \"argument\"]", name)}
+			}
+			d = preset
+			d.PassEnv = append(slices.Clone(d.PassEnv), a.Env...)
+			if a.Network != "" {
+				d.Network = agent.Network(a.Network)
+			}
+			env := map[string]string{}
+			for k, v := range d.Env {
+				env[k] = v
+			}
+			for k, v := range a.Set {
+				env[k] = v
+			}
+			d.Env = env
+		}
+		if err := d.Validate(); err != nil {
+			return nil, usageError{err}
+		}
+		all[name] = d
+	}
+	return all, nil
+}
+
+// goals reads [rank] measurements: a name is better when lower, a name with
+// ":higher" when higher.
+func (c fileConfig) goals() ([]judge.Goal, error) {
+	var goals []judge.Goal
+	for _, m := range c.Rank.Measurements {
+		name, direction, _ := strings.Cut(m, ":")
+		if name == "" || (direction != "" && direction != "lower" && direction != "higher") {
+			return nil, usageError{fmt.Errorf("[rank] measurements: %q: write the name, or name:higher", m)}
+		}
+		goals = append(goals, judge.Goal{Measurement: name, Higher: direction == "higher"})
+	}
+	return goals, nil
+}

@@ -1,0 +1,251 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bestof-dev/bestof/candidate"
+	"github.com/bestof-dev/bestof/cmd/bestof/view"
+	"github.com/bestof-dev/bestof/internal/term"
+	"github.com/bestof-dev/bestof/orchestrator"
+	"github.com/bestof-dev/bestof/orchestrator/compare"
+	"github.com/bestof-dev/bestof/orchestrator/record"
+	"github.com/bestof-dev/bestof/worktree"
+)
+
+type diffOptions struct {
+	stat       bool
+	nameOnly   bool
+	patch      bool
+	sideBySide bool
+}
+
+func (a *app) diffCommand() *cobra.Command {
+	var o diffOptions
+	c := &cobra.Command{
+		Use:   "diff RUN [CANDIDATE [CANDIDATE]]",
+		Short: "Show a candidate's change, or what sets two candidates apart",
+		Long: `Shows the winner's change, the change of the candidate named, or the difference
+between the trees of two candidates. On a terminal it is coloured and cleaned;
+elsewhere, or with --patch, it is the exact patch that git apply takes.`,
+		Example: "  bestof diff last\n  bestof diff last 2 5 --side-by-side\n  bestof diff last 2 --patch > fix.patch",
+		Args:    cobra.RangeArgs(1, 3),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.runDiff(c.Context(), o, args)
+		},
+		ValidArgsFunction: a.completeRuns,
+	}
+	c.Flags().BoolVar(&o.stat, "stat", false, "list files with their numbers of lines")
+	c.Flags().BoolVar(&o.nameOnly, "name-only", false, "list files")
+	c.Flags().BoolVarP(&o.patch, "patch", "p", false, "print the exact patch, also on a terminal")
+	c.Flags().BoolVarP(&o.sideBySide, "side-by-side", "s", false, "show old and new beside each other")
+	c.MarkFlagsMutuallyExclusive("stat", "name-only", "patch", "side-by-side")
+	return c
+}
+
+func (a *app) runDiff(ctx context.Context, o diffOptions, args []string) error {
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	doc, err := s.records.Load(args[0])
+	if err != nil {
+		return err
+	}
+	from, to, err := sides(doc, args[1:])
+	if err != nil {
+		return err
+	}
+	objects, change, err := between(ctx, s, doc, from, to)
+	if err != nil {
+		return err
+	}
+	switch {
+	case a.json:
+		return a.printJSON(orchestrator.RecordChange(change, nil, ""))
+	case o.nameOnly, o.stat:
+		return a.printFiles(change, o.stat)
+	case o.patch || !a.streams().OutLook().Terminal && !o.sideBySide:
+		return objects.Patch(ctx, a.Out, change)
+	}
+	files, err := pairs(doc, objects, from, to)
+	if err != nil {
+		return err
+	}
+	return view.Diff(a.Out, files, view.DiffOptions{Look: a.streams().OutLook(), SideBySide: o.sideBySide, Old: sideName(from), New: sideName(to)})
+}
+
+// printFiles lists the files of a change, with their lines for stat.
+func (a *app) printFiles(change worktree.Change, stat bool) error {
+	for _, f := range change.Files {
+		line := term.Clean(f.Path, 0).String()
+		if stat && f.Binary {
+			line = fmt.Sprintf("%9s  %-8s  %s", "binary", f.Status(), line)
+		} else if stat {
+			line = fmt.Sprintf("%9s  %-8s  %s", fmt.Sprintf("+%d -%d", f.Added, f.Deleted), f.Status(), line)
+		}
+		if _, err := fmt.Fprintln(a.Out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sides reads which trees to compare; 0 is the base.
+func sides(doc record.Document, args []string) (from, to int, err error) {
+	var numbers []int
+	for _, arg := range args {
+		n, err := candidate.ParseNumber(arg)
+		if err != nil {
+			return 0, 0, usageError{err}
+		}
+		c, err := candidateOf(doc, int(n))
+		if err != nil {
+			return 0, 0, err
+		}
+		if c.Change == nil {
+			return 0, 0, usagef("run %s: %s has no change (%s)", doc.Run, n.ID(), c.Outcome)
+		}
+		numbers = append(numbers, int(n))
+	}
+	switch len(numbers) {
+	case 2:
+		return numbers[0], numbers[1], nil
+	case 1:
+		return 0, numbers[0], nil
+	}
+	if doc.Winner == nil {
+		return 0, 0, usagef("run %s has no winner: name a candidate, for example `bestof diff %s 1`", doc.Run, doc.Run)
+	}
+	return 0, *doc.Winner, nil
+}
+
+func sideName(n int) string {
+	if n == 0 {
+		return "base"
+	}
+	return candidate.Number(n).ID()
+}
+
+// between reads the change from one side to the other out of the record.
+func between(ctx context.Context, s *site, doc record.Document, from, to int) (*worktree.Objects, worktree.Change, error) {
+	objects, err := worktree.OpenObjects(orchestrator.ObjectsDir(s.records.Path(doc.Run)))
+	if err != nil {
+		return nil, worktree.Change{}, statusError{orchestrator.ExitInfrastructure, fmt.Errorf("run %s: what the record kept cannot be read: %w", doc.Run, err)}
+	}
+	trees := [2]worktree.TreeID{worktree.TreeID(doc.Base.Tree), worktree.TreeID(doc.Base.Tree)}
+	for i, n := range []int{from, to} {
+		if n == 0 {
+			continue
+		}
+		c, err := candidateOf(doc, n)
+		if err != nil {
+			return nil, worktree.Change{}, err
+		}
+		trees[i] = worktree.TreeID(c.Change.Tree)
+	}
+	change, err := objects.Diff(ctx, trees[0], trees[1])
+	if err != nil {
+		return nil, worktree.Change{}, statusError{orchestrator.ExitInfrastructure, fmt.Errorf("run %s: %w", doc.Run, err)}
+	}
+	return objects, change, nil
+}
+
+// pairs are the files that differ, ready to be shown.
+func pairs(doc record.Document, objects *worktree.Objects, from, to int) (iter.Seq[compare.FileDiff], error) {
+	ps, err := compare.Pairs(doc, from, to)
+	if err != nil {
+		return nil, err
+	}
+	read := func(id string) ([]byte, error) {
+		b, _, err := objects.Blob(id, compare.MaxBytes+1)
+		return b, err
+	}
+	const context = 3
+	return compare.Diffs(ps, read, context), nil
+}
+
+func (a *app) compareCommand() *cobra.Command {
+	var page string
+	c := &cobra.Command{
+		Use:   "compare RUN [CANDIDATE CANDIDATE]",
+		Short: "Compare the candidates of a run",
+		Long: `Shows for each candidate its files, lines and requirements, which candidates
+made the same change, and where they overlap. Two candidates are shown side by
+side. --html writes one page that needs nothing else.`,
+		Example: "  bestof compare last\n  bestof compare last 2 5\n  bestof compare last --html compare.html",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) != 1 && len(args) != 3 {
+				return errors.New("name a run, or a run and two candidates")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.runCompare(c.Context(), page, args)
+		},
+		ValidArgsFunction: a.completeRuns,
+	}
+	c.Flags().StringVar(&page, "html", "", "write a page to `FILE`")
+	return c
+}
+
+func (a *app) runCompare(ctx context.Context, page string, args []string) error {
+	if len(args) == 3 {
+		return a.runDiff(ctx, diffOptions{sideBySide: true}, args)
+	}
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	doc, err := s.records.Load(args[0])
+	if err != nil {
+		return err
+	}
+	model := compare.Build(doc)
+	if page != "" {
+		if err := writePage(s, doc, model, page); err != nil {
+			return err
+		}
+		a.warn("wrote %s", page)
+		return nil
+	}
+	if a.json {
+		return a.printJSON(struct {
+			Schema string        `json:"schema"`
+			Model  compare.Model `json:"comparison"`
+		}{"bestof.compare/1", model})
+	}
+	return view.Compare(a.Out, model, a.viewOptions())
+}
+
+// writePage writes the page beside its name first, so that a page that is
+// there is whole.
+func writePage(s *site, doc record.Document, model compare.Model, name string) error {
+	objects, err := worktree.OpenObjects(orchestrator.ObjectsDir(s.records.Path(doc.Run)))
+	if err != nil {
+		return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("run %s: what the record kept cannot be read: %w", doc.Run, err)}
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".bestof-*.html")
+	if err != nil {
+		return usagef("write the page: %w", err)
+	}
+	err = view.CompareHTML(f, view.HTML{Model: model, Files: func(from, to int) (iter.Seq[compare.FileDiff], error) {
+		return pairs(doc, objects, from, to)
+	}})
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write the page: %w", err), os.Remove(f.Name()))
+	}
+	return nil
+}

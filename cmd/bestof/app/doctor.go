@@ -1,0 +1,172 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/candidate/sandbox/choose"
+	"github.com/bestof-dev/bestof/internal/term"
+	"github.com/bestof-dev/bestof/orchestrator"
+	"github.com/bestof-dev/bestof/worktree"
+)
+
+// littleDisk is the free space below which doctor warns, in bytes.
+const littleDisk = 2 << 30
+
+// A check is one line of doctor.
+type check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Needed bool   `json:"needed"` // without it nothing works
+	Detail string `json:"detail"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+func (a *app) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what was found on this machine, what is missing, and the remedy",
+		Long: `Looks for git, the sandboxes, kinds of shadow, free disk space and the programs of
+known agents. Exits with 7 when something is missing without which nothing works.`,
+		Example: "  bestof doctor\n  bestof doctor --json",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.runDoctor(c.Context())
+		},
+	}
+}
+
+func (a *app) runDoctor(ctx context.Context) error {
+	home, err := a.home()
+	if err != nil {
+		return err
+	}
+	checks := []check{a.gitCheck(ctx), a.repositoryCheck(ctx)}
+	for _, f := range choose.Probe(ctx, sandbox.Options{Environ: a.Environ}) {
+		c := check{Name: "sandbox " + f.Name, OK: f.OK, Detail: f.Detail, Remedy: f.Remedy}
+		if f.Isolation != nil && len(f.Isolation.Missing) > 0 {
+			c.Detail += "; does not keep: " + strings.Join(f.Isolation.Missing, "; ")
+		}
+		checks = append(checks, c)
+	}
+	_, scratch, err := a.store(home, "")
+	if err != nil {
+		checks = append(checks, check{Name: "work directory", Needed: true, Detail: err.Error(), Remedy: "Choose a directory of yours with BESTOF_HOME or --work-dir."})
+	} else {
+		for _, k := range worktree.Capabilities(ctx, scratch) {
+			checks = append(checks, check{Name: "shadow " + string(k.Kind), OK: k.Works, Detail: works(k)})
+		}
+		checks = append(checks, diskCheck(scratch))
+	}
+	checks = append(checks, a.agentChecks(home)...)
+
+	failed := false
+	for _, c := range checks {
+		failed = failed || c.Needed && !c.OK
+	}
+	if a.json {
+		err = a.printJSON(struct {
+			Schema  string  `json:"schema"`
+			Version string  `json:"version"`
+			Checks  []check `json:"checks"`
+		}{"bestof.doctor/1", version(), checks})
+	} else {
+		err = a.printChecks(checks)
+	}
+	if err == nil && failed {
+		return statusError{code: orchestrator.ExitInfrastructure}
+	}
+	return err
+}
+
+func works(k worktree.Capability) string {
+	if k.Works {
+		return "works here"
+	}
+	return k.Reason
+}
+
+func (a *app) printChecks(checks []check) error {
+	for _, c := range checks {
+		mark := "ok  "
+		switch {
+		case !c.OK && c.Needed:
+			mark = "FAIL"
+		case !c.OK:
+			mark = "-   "
+		}
+		line := fmt.Sprintf("%s %-18s %s", mark, c.Name, c.Detail)
+		if _, err := fmt.Fprintln(a.Out, term.Clean(line, 0)); err != nil {
+			return err
+		}
+		if c.Remedy != "" && !c.OK {
+			fmt.Fprintln(a.Out, term.Clean(strings.Repeat(" ", 24)+c.Remedy, 0))
+		}
+	}
+	return nil
+}
+
+func (a *app) gitCheck(ctx context.Context) check {
+	c := check{Name: "git", Needed: true}
+	v, err := worktree.GitVersion(ctx)
+	if err != nil {
+		c.Detail, c.Remedy = err.Error(), "Install git 2.31 or newer."
+		return c
+	}
+	c.OK, c.Detail = true, v
+	return c
+}
+
+func (a *app) repositoryCheck(ctx context.Context) check {
+	r, err := worktree.Open(ctx, a.dir)
+	if err != nil {
+		return check{Name: "repository", Detail: err.Error(), Remedy: "Run bestof inside a git repository, or name one with -C."}
+	}
+	return check{Name: "repository", OK: true, Detail: r.Root()}
+}
+
+func diskCheck(dir string) check {
+	c := check{Name: "disk"}
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		c.Detail = err.Error()
+		return c
+	}
+	free := int64(s.Bavail) * s.Bsize
+	c.OK, c.Detail = free >= littleDisk, fmt.Sprintf("%s free in %s", formatSize(free), dir)
+	if !c.OK {
+		c.Remedy = "Free some space, run `bestof gc`, or choose another place with --work-dir."
+	}
+	return c
+}
+
+// agentChecks says which agents could be used.
+func (a *app) agentChecks(home string) []check {
+	file, _, err := loadConfig(home, "", false)
+	if err != nil {
+		return []check{{Name: "configuration", Needed: true, Detail: err.Error(), Remedy: "Mend the file."}}
+	}
+	known, err := file.agents()
+	if err != nil {
+		return []check{{Name: "configuration", Needed: true, Detail: err.Error(), Remedy: "Mend the file."}}
+	}
+	var checks []check
+	for _, name := range sortedKeys(known) {
+		d := known[name]
+		c := check{Name: "agent " + name, OK: true, Detail: d.Description}
+		if !d.Builtin {
+			path, err := lookPath(d.Command[0], a.getenv("PATH"))
+			if c.OK = err == nil; c.OK {
+				c.Detail = strings.TrimPrefix(d.Description+" at "+path, " at ")
+			} else {
+				c.Detail = d.Command[0] + " is not on PATH"
+			}
+		}
+		checks = append(checks, c)
+	}
+	return checks
+}

@@ -1,0 +1,116 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/bestof-dev/bestof/candidate"
+	"github.com/bestof-dev/bestof/internal/proc"
+	"github.com/bestof-dev/bestof/orchestrator"
+	"github.com/bestof-dev/bestof/orchestrator/record"
+	"github.com/bestof-dev/bestof/worktree"
+)
+
+// A site is a repository with its records, and the operator's store.
+type site struct {
+	home    string // $BESTOF_HOME
+	scratch string
+	repo    *worktree.Repository
+	records *record.Store
+	store   *worktree.Store
+}
+
+func (s *site) Close() error { return s.records.Close() }
+
+// open opens the repository that the command is about and first puts right
+// what a killed orchestrator left: its runs are marked interrupted, its
+// processes ended, its shadows removed, and a half-done adoption finished.
+func (a *app) open(ctx context.Context) (*site, error) {
+	home, err := a.home()
+	if err != nil {
+		return nil, err
+	}
+	repo, err := worktree.Open(ctx, a.dir)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	records, err := record.Open(repo.Root())
+	if err != nil {
+		return nil, statusError{orchestrator.ExitInfrastructure, err}
+	}
+	store, scratch, err := a.store(home, repo.Root())
+	if err != nil {
+		records.Close()
+		return nil, err
+	}
+	s := &site{home: home, scratch: scratch, repo: repo, records: records, store: store}
+	if err := a.settle(ctx, s); err != nil {
+		records.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// settle puts right what was abandoned.
+func (a *app) settle(ctx context.Context, s *site) error {
+	abandoned, err := s.records.Abandoned()
+	if err != nil {
+		return statusError{orchestrator.ExitInfrastructure, err}
+	}
+	for _, doc := range abandoned {
+		if err := reap(doc); err != nil {
+			return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("end what run %s left running: %w", doc.Run, err)}
+		}
+		interrupt(&doc)
+		if err := s.records.Update(doc); err != nil {
+			return statusError{orchestrator.ExitInfrastructure, err}
+		}
+		a.warn("run %s was interrupted: nothing was adopted; run it again", doc.Run)
+	}
+	if len(abandoned) > 0 {
+		// Its shadows go too. A failure here costs disk, not correctness.
+		if _, err := s.store.GC(ctx, worktree.GCOptions{Now: time.Now()}); err != nil {
+			a.warn("clean-up was not finished (`bestof gc` finishes it): %v", err)
+		}
+	}
+	done, err := s.repo.Recover(ctx, s.journal())
+	if err != nil {
+		return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("finish an adoption that was interrupted: %w", err)}
+	}
+	for _, line := range done {
+		a.warn("%s", line)
+	}
+	return nil
+}
+
+// journal is where adoptions of this repository write down what they do.
+func (s *site) journal() string { return s.records.Path("adopting") }
+
+// reap ends the processes that an abandoned run left.
+func reap(doc record.Document) error {
+	for _, c := range doc.Candidates {
+		for _, p := range c.Processes {
+			if _, err := proc.Reap(p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// interrupt makes the document of an abandoned run say what is known.
+func interrupt(doc *record.Document) {
+	doc.Phase = record.Interrupted
+	doc.Owner = nil
+	doc.Winner, doc.Tie, doc.Ranking, doc.Adopted = nil, nil, []record.Rank{}, nil
+	doc.Reason = "interrupted: the orchestrator died before the run ended; run it again"
+	doc.ExitCode = orchestrator.ExitInterrupted
+	for i := range doc.Candidates {
+		c := &doc.Candidates[i]
+		c.Processes = nil
+		if c.State != candidate.Done {
+			c.State, c.Outcome, c.Detail = candidate.Done, candidate.Cancelled, "the orchestrator died"
+		}
+	}
+}

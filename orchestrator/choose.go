@@ -1,0 +1,275 @@
+package orchestrator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bestof-dev/bestof/candidate"
+	"github.com/bestof-dev/bestof/internal/bytestring"
+	"github.com/bestof-dev/bestof/judge"
+	"github.com/bestof-dev/bestof/orchestrator/compare"
+	"github.com/bestof-dev/bestof/orchestrator/record"
+	"github.com/bestof-dev/bestof/plugin/verify"
+)
+
+// A Choice is what the judge makes of a record.
+type Choice struct {
+	Ranking  []record.Rank
+	Winner   *int
+	Tie      []int
+	Reason   string
+	ExitCode int
+}
+
+// Rejudge decides every candidate of a record again from its evidence and
+// chooses again. It is pure: the same record gives the same answer wherever
+// and whenever. differs names what does not agree with the record.
+func Rejudge(doc record.Document) (again record.Document, differs []string) {
+	again = doc
+	again.Candidates = slices.Clone(doc.Candidates)
+	for i := range again.Candidates {
+		c := &again.Candidates[i]
+		if !isJudged(c.Outcome) || len(doc.Settings.Test) == 0 {
+			continue
+		}
+		verdict, _ := decide(doc.Rules, *c)
+		c.Verdict = &verdict
+		if c.Outcome, c.Detail = judged(*c); c.Outcome != doc.Candidates[i].Outcome {
+			differs = append(differs, fmt.Sprintf("%s: the record says %s, its evidence says %s", candidate.Number(c.Number).ID(), doc.Candidates[i].Outcome, c.Outcome))
+		}
+	}
+	choice := Choose(again)
+	again.Ranking, again.Winner, again.Tie, again.Reason = choice.Ranking, choice.Winner, choice.Tie, choice.Reason
+	if number(doc.Winner) != number(again.Winner) {
+		differs = append(differs, fmt.Sprintf("the record's winner is %s, the judge's is %s", winnerWords(doc.Winner), winnerWords(again.Winner)))
+	}
+	return again, differs
+}
+
+func number(n *int) int {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+func winnerWords(n *int) string {
+	if n == nil {
+		return "nobody"
+	}
+	return candidate.Number(*n).ID()
+}
+
+// isJudged tells outcomes that follow from evidence from those that are facts
+// about what happened.
+func isJudged(o candidate.Outcome) bool {
+	switch o {
+	case candidate.Met, candidate.Unmet, candidate.Undecided, candidate.Tampered, candidate.Compromised:
+		return true
+	}
+	return false
+}
+
+// decide applies each rule to the evidence of the candidate's last round. A
+// rule whose plugin gave none is judged on evidence that shows nothing.
+func decide(rules []record.Rule, c record.Candidate) (judge.Verdict, bool) {
+	var verdicts []judge.Verdict
+	for _, rule := range rules {
+		e := judge.Evidence{Provenance: judge.HostObserved, Flip: judge.FlipUnobservable}
+		for _, kept := range c.Evidence {
+			if kept.Plugin == rule.Plugin && kept.Round == c.Rounds-1 {
+				e = kept.Evidence
+			}
+		}
+		verdicts = append(verdicts, judge.Decide(rule.Rule, e))
+	}
+	if len(verdicts) == 0 {
+		return judge.Verdict{Decision: judge.Undecided, Requirements: []judge.RequirementVerdict{}}, false
+	}
+	all := verdicts[0]
+	for _, v := range verdicts[1:] {
+		all.Requirements = append(slices.Clone(all.Requirements), v.Requirements...)
+	}
+	all.Decision = judge.Combine(verdicts)
+	return all, true
+}
+
+// judged is the outcome of a candidate with a verdict: tampering and evidence
+// that could be forged come before what the rule says.
+func judged(c record.Candidate) (candidate.Outcome, string) {
+	if len(c.Tampered) > 0 {
+		return candidate.Tampered, "changed protected paths: " + firstFew(texts(c.Tampered))
+	}
+	for _, e := range c.Evidence {
+		if e.Round == c.Rounds-1 && e.Compromised != "" {
+			return candidate.Compromised, e.Compromised
+		}
+		if e.Round == c.Rounds-1 && e.Evidence.Tamper.Status == judge.Tampered {
+			return candidate.Tampered, "a protected path was changed while it was verified: " + e.Evidence.Tamper.Artifact
+		}
+	}
+	for _, e := range c.Evidence {
+		if e.Round == c.Rounds-1 && e.Reason == string(verify.TimedOut) {
+			return candidate.TimedOut, "its test did not end in time"
+		}
+	}
+	if c.Verdict == nil {
+		return candidate.Undecided, "there is no verdict"
+	}
+	switch c.Verdict.Decision {
+	case judge.Met:
+		return candidate.Met, ""
+	case judge.Unmet:
+		return candidate.Unmet, strings.Join(causes(*c.Verdict), "; ")
+	default:
+		return candidate.Undecided, strings.Join(undecidedCauses(c), "; ")
+	}
+}
+
+func texts(paths []bytestring.String) []string {
+	out := make([]string, len(paths))
+	for i, p := range paths {
+		out[i] = string(p)
+	}
+	return out
+}
+
+// causes says in words why requirements are not met.
+func causes(v judge.Verdict) []string {
+	var out []string
+	for _, r := range v.Requirements {
+		if r.Decision != judge.Unmet {
+			continue
+		}
+		for _, f := range r.Findings {
+			out = append(out, r.Name+": "+compare.Words(f))
+		}
+	}
+	return out
+}
+
+func undecidedCauses(c record.Candidate) []string {
+	var out []string
+	for _, e := range c.Evidence {
+		if e.Round != c.Rounds-1 {
+			continue
+		}
+		switch {
+		case e.Fault != "":
+			out = append(out, e.Plugin+": "+e.Fault)
+		case e.Evidence.FlipReason != "":
+			out = append(out, e.Plugin+": "+e.Evidence.FlipReason)
+		}
+	}
+	if len(out) == 0 {
+		out = []string{"the evidence decides nothing"}
+	}
+	return out
+}
+
+// Choose ranks the candidates of a record by their outcomes.
+func Choose(doc record.Document) Choice {
+	var contenders []judge.Contender
+	for _, c := range doc.Candidates {
+		k := judge.Contender{Number: c.Number}
+		if c.Change != nil {
+			k.Eligible = c.Outcome == candidate.Met || doc.Settings.AllowUndecided && c.Outcome == candidate.Undecided
+			k.Normalised, k.Tree = c.Change.Normalised, c.Change.Tree
+			k.Lines, k.Files = c.Change.Added+c.Change.Deleted, len(c.Change.Files)
+		}
+		for _, e := range c.Evidence {
+			if e.Round == c.Rounds-1 {
+				k.Measurements = e.Evidence.Measurements
+			}
+		}
+		contenders = append(contenders, k)
+	}
+	anyMet := slices.ContainsFunc(doc.Candidates, func(c record.Candidate) bool { return c.Outcome == candidate.Met && c.Change != nil })
+	if anyMet {
+		// What is known to be right is never ranked with what is not known.
+		for i := range contenders {
+			contenders[i].Eligible = contenders[i].Eligible && doc.Candidates[i].Outcome == candidate.Met
+		}
+	}
+	r := judge.Rank(contenders, doc.Settings.Rank)
+	choice := Choice{Ranking: []record.Rank{}, Tie: r.Tie, Reason: r.Reason}
+	for _, p := range r.Places {
+		choice.Ranking = append(choice.Ranking, record.Rank{Place: p.Place, Candidate: p.Number, Agreement: p.Agreement, Because: p.Because, Ties: p.Ties})
+	}
+	if r.Winner != 0 {
+		choice.Winner = &r.Winner
+		if !anyMet {
+			choice.Reason = "a ranking without evidence, as --allow undecided asked: " + r.Reason
+		}
+		return choice
+	}
+	choice.ExitCode, choice.Reason = withoutWinner(doc)
+	return choice
+}
+
+// withoutWinner says why nobody won, and with which exit code. What the host
+// got wrong comes first only when every candidate fell to it.
+func withoutWinner(doc record.Document) (int, string) {
+	count := map[candidate.Outcome]int{}
+	for _, c := range doc.Candidates {
+		count[c.Outcome]++
+	}
+	var parts []string
+	for _, o := range candidate.Outcomes {
+		if count[o] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", count[o], o))
+		}
+	}
+	reason := "no candidate qualifies: " + strings.Join(parts, ", ")
+	for outcome, code := range map[candidate.Outcome]int{
+		candidate.Infrastructure: ExitInfrastructure, candidate.TimedOut: ExitTimedOut, candidate.OverBudget: ExitOverBudget,
+	} {
+		if count[outcome] == len(doc.Candidates) && count[outcome] > 0 {
+			return code, reason
+		}
+	}
+	return ExitNoWinner, reason
+}
+
+// Revise proposes the next attempt after a red run: the task with what every
+// candidate's evidence said. Nothing runs from it until a person approves.
+func Revise(doc record.Document) *record.Revision {
+	var lines []string
+	seen := map[string]bool{}
+	for _, c := range doc.Candidates {
+		detail := c.Detail
+		if detail == "" {
+			detail = string(c.Outcome)
+		}
+		line := fmt.Sprintf("%s (%s): %s: %s", candidate.Number(c.Number).ID(), c.Agent, c.Outcome, detail)
+		if !seen[detail] {
+			seen[detail] = true
+			if tail := lastEvidence(c); tail != "" {
+				line += "\n" + indent(tail)
+			}
+		}
+		lines = append(lines, line)
+	}
+	task := doc.Task + "\n\nAn earlier attempt was not accepted. What it showed:\n"
+	for _, l := range lines {
+		task += "- " + l + "\n"
+	}
+	return &record.Revision{Task: task, Causes: lines}
+}
+
+func lastEvidence(c record.Candidate) string {
+	for _, e := range slices.Backward(c.Evidence) {
+		if e.OutputTail != "" {
+			return e.OutputTail
+		}
+	}
+	return ""
+}
+
+func indent(s string) string {
+	const most = 20
+	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	lines = lines[max(0, len(lines)-most):]
+	return "    " + strings.Join(lines, "\n    ")
+}

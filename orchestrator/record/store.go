@@ -1,0 +1,420 @@
+package record
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bestof-dev/bestof/orchestrator/event"
+)
+
+// Directory is where a repository's records are, below its top level.
+const Directory = ".bestof/runs"
+
+// maxDocument bounds what is read back of a run.json, in bytes. A candidate's
+// changed files are listed in it, so it can be large.
+const maxDocument = 256 << 20
+
+var (
+	// ErrNoRun means that no run has the name that was asked for.
+	ErrNoRun = errors.New("no such run")
+	// ErrAmbiguous means that several runs begin with the name.
+	ErrAmbiguous = errors.New("several runs begin with that")
+)
+
+// A Store is the records of one repository. It is safe for several processes.
+type Store struct {
+	top  string // of the repository
+	root *os.Root
+}
+
+// Open opens the records of the repository whose top level is top, making the
+// directories if need be. They ignore themselves, so that `git status` does
+// not show them. A .bestof that is a symbolic link is refused: the record
+// would land where the repository says.
+func Open(top string) (*Store, error) {
+	r, err := os.OpenRoot(top)
+	if err != nil {
+		return nil, fmt.Errorf("open records: %w", err)
+	}
+	defer r.Close()
+	for _, dir := range []string{".bestof", Directory} {
+		if err := r.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("make %s: %w", dir, err)
+		}
+		if info, err := r.Lstat(dir); err != nil {
+			return nil, fmt.Errorf("open records: %w", err)
+		} else if !info.IsDir() {
+			return nil, fmt.Errorf("open records: %s is not a directory; move it away", filepath.Join(top, dir))
+		}
+	}
+	runs, err := r.OpenRoot(Directory)
+	if err != nil {
+		return nil, fmt.Errorf("open records: %w", err)
+	}
+	if _, err := runs.Lstat(".gitignore"); errors.Is(err, fs.ErrNotExist) {
+		if err := replace(runs, ".gitignore", []byte("*\n"), true); err != nil {
+			runs.Close()
+			return nil, fmt.Errorf("open records: %w", err)
+		}
+	}
+	return &Store{top: top, root: runs}, nil
+}
+
+// Close releases the store.
+func (s *Store) Close() error { return s.root.Close() }
+
+// Path is the directory of a run.
+func (s *Store) Path(id string) string { return filepath.Join(s.top, Directory, id) }
+
+// runningFile marks a run whose orchestrator has not said that it ended. It
+// holds the orchestrator's identity.
+const runningFile = "running.json"
+
+// Create claims a new run directory for the process owner; newID is asked again when its answer is
+// taken, so that two runs of the same moment get two directories.
+func (s *Store) Create(owner Owner, newID func() string) (*Writer, error) {
+	for range 100 {
+		id := newID()
+		err := s.root.Mkdir(id, 0o755)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("create the record of run %s: %w", id, err)
+		}
+		w, err := s.writer(id)
+		if err != nil {
+			return nil, err
+		}
+		b, err := json.Marshal(owner)
+		if err == nil {
+			err = replace(w.root, runningFile, b, true)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("create the record of run %s: %w", id, err), w.Close())
+		}
+		return w, nil
+	}
+	return nil, errors.New("create a record: a hundred names were all taken")
+}
+
+// writer opens the run's directory for writing.
+func (s *Store) writer(id string) (*Writer, error) {
+	root, err := s.root.OpenRoot(id)
+	if err != nil {
+		return nil, fmt.Errorf("open the record of run %s: %w", id, err)
+	}
+	if err := root.MkdirAll("candidates", 0o755); err != nil {
+		root.Close()
+		return nil, fmt.Errorf("open the record of run %s: %w", id, err)
+	}
+	return &Writer{id: id, path: s.Path(id), root: root}, nil
+}
+
+// Update rewrites the document of a finished run, for adoption and for marking
+// a run interrupted.
+func (s *Store) Update(doc Document) error {
+	w, err := s.writer(doc.Run)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	return w.Finish(doc)
+}
+
+// Abandoned lists the runs that were begun and not ended and whose
+// orchestrator is dead: killed, or lost with the machine. A run without a
+// readable document comes with its id and phase alone.
+func (s *Store) Abandoned() ([]Document, error) {
+	names, err := s.Names()
+	if err != nil {
+		return nil, err
+	}
+	var docs []Document
+	for _, name := range names {
+		b, err := s.ReadFile(name, runningFile, 4096)
+		if err != nil {
+			continue // not running
+		}
+		var owner Owner
+		if json.Unmarshal(b, &owner) == nil && owner.Alive() {
+			continue
+		}
+		doc, err := s.load(name)
+		if err != nil {
+			doc = Document{Schema: Schema, Run: name, Candidates: []Candidate{}, Ranking: []Rank{}}
+		}
+		docs = append(docs, doc)
+	}
+	return docs, nil
+}
+
+// Names lists the ids of all runs, oldest first.
+func (s *Store) Names() ([]string, error) {
+	entries, err := fs.ReadDir(s.root.FS(), ".")
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() && ValidID(e.Name()) {
+			names = append(names, e.Name()) // sorted by ReadDir, and ids are ordered by time
+		}
+	}
+	return names, nil
+}
+
+// List returns the documents of the newest runs, at most most of them unless
+// it is 0, oldest first. A run without a readable document is named in the
+// notices instead.
+func (s *Store) List(most int) (docs []Document, notices []string, err error) {
+	names, err := s.Names()
+	if err != nil {
+		return nil, nil, err
+	}
+	if most > 0 {
+		names = names[max(0, len(names)-most):]
+	}
+	for _, name := range names {
+		doc, err := s.load(name)
+		if err != nil {
+			notices = append(notices, err.Error())
+			continue
+		}
+		docs = append(docs, doc)
+	}
+	return docs, notices, nil
+}
+
+// Load reads a run by its id, a unique beginning of it, or "last".
+func (s *Store) Load(name string) (Document, error) {
+	names, err := s.Names()
+	if err != nil {
+		return Document{}, err
+	}
+	var found []string
+	for _, n := range names {
+		if name == "last" || name != "" && strings.HasPrefix(n, strings.ToLower(name)) {
+			found = append(found, n)
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return Document{}, fmt.Errorf("run %q: %w (`bestof runs` lists them)", name, ErrNoRun)
+	case name == "last" || len(found) == 1:
+		return s.load(found[len(found)-1])
+	}
+	return Document{}, fmt.Errorf("run %q: %w: %s", name, ErrAmbiguous, strings.Join(found, ", "))
+}
+
+func (s *Store) load(id string) (Document, error) {
+	b, err := s.ReadFile(id, "run.json", maxDocument)
+	if err != nil {
+		return Document{}, fmt.Errorf("run %s has no readable record: %w", id, err)
+	}
+	var doc Document
+	if err := json.Unmarshal(b, &doc); err != nil {
+		return Document{}, fmt.Errorf("run %s: run.json: %w", id, err)
+	}
+	if doc.Schema != Schema {
+		return Document{}, fmt.Errorf("run %s: its record has the schema %q, this program reads %q", id, doc.Schema, Schema)
+	}
+	if doc.Run != id {
+		return Document{}, fmt.Errorf("run %s: its record says it is run %q", id, doc.Run)
+	}
+	return doc, nil
+}
+
+// ReadFile reads one regular file of a run, at most limit bytes; a larger one
+// is an error.
+func (s *Store) ReadFile(id, name string, limit int64) ([]byte, error) {
+	f, err := s.root.Open(path.Join(id, name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > limit {
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, limit)
+	}
+	return b, nil
+}
+
+// Remove deletes the record of a run.
+func (s *Store) Remove(id string) error {
+	if !ValidID(id) {
+		return fmt.Errorf("run %q: %w", id, ErrNoRun)
+	}
+	return s.root.RemoveAll(id)
+}
+
+// A Writer writes the record of one run while it happens. It is safe for
+// concurrent use.
+type Writer struct {
+	id   string
+	path string
+	root *os.Root
+
+	mu     sync.Mutex
+	events *os.File
+}
+
+// ID is the run's.
+func (w *Writer) ID() string { return w.id }
+
+// Path is the run's directory.
+func (w *Writer) Path() string { return w.path }
+
+// Finish writes the last document of a run and takes its mark away.
+func (w *Writer) Finish(doc Document) error {
+	if err := w.Document(doc, true); err != nil {
+		return err
+	}
+	if err := w.root.Remove(runningFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("record run %s: %w", w.id, err)
+	}
+	return nil
+}
+
+// Document replaces run.json as a whole: a reader sees the old one or the new
+// one. With durable it also survives a power failure.
+func (w *Writer) Document(doc Document, durable bool) error {
+	b, err := json.MarshalIndent(doc, "", "  ")
+	if err != nil {
+		return fmt.Errorf("record run %s: %w", w.id, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := replace(w.root, "run.json", append(b, '\n'), durable); err != nil {
+		return fmt.Errorf("record run %s: %w", w.id, err)
+	}
+	return nil
+}
+
+// Event appends one line to events.jsonl.
+func (w *Writer) Event(e event.Event) error {
+	line, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("record event %d: %w", e.Seq, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.events == nil {
+		if w.events, err = w.root.OpenFile("events.jsonl", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
+			return fmt.Errorf("record events: %w", err)
+		}
+	}
+	if _, err := w.events.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("record event %d: %w", e.Seq, err)
+	}
+	return nil
+}
+
+// File replaces one file below the candidate's directory.
+func (w *Writer) File(candidate, name string, data []byte) error {
+	dir := path.Join("candidates", candidate)
+	if err := w.root.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("record %s of %s: %w", name, candidate, err)
+	}
+	if err := replace(w.root, path.Join(dir, name), data, false); err != nil {
+		return fmt.Errorf("record %s of %s: %w", name, candidate, err)
+	}
+	return nil
+}
+
+// Create opens a new file below the candidate's directory for appending.
+func (w *Writer) Create(candidate, name string) (*os.File, error) {
+	dir := path.Join("candidates", candidate)
+	if err := w.root.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("record %s of %s: %w", name, candidate, err)
+	}
+	f, err := w.root.OpenFile(path.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("record %s of %s: %w", name, candidate, err)
+	}
+	return f, nil
+}
+
+// Close releases the writer.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var err error
+	if w.events != nil {
+		err = w.events.Close()
+		w.events = nil
+	}
+	return errors.Join(err, w.root.Close())
+}
+
+// replace writes name below root through a temporary file beside it. The
+// temporary name is fixed: callers hold the run's lock, and a leftover of a
+// killed process is overwritten.
+func replace(root *os.Root, name string, data []byte, durable bool) error {
+	temporary := name + ".new"
+	f, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil && durable {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, root.Remove(temporary))
+	}
+	if err := root.Rename(temporary, name); err != nil {
+		return err
+	}
+	if !durable {
+		return nil
+	}
+	dir, err := root.Open(path.Dir(name))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// idAlphabet is Crockford's base 32 in lower case: no i, l, o, u.
+const idAlphabet = "0123456789abcdefghjkmnpqrstvwxyz"
+
+// idLength is 8 characters of milliseconds since 2024 (34 years of them) and
+// 2 of chance.
+const idLength = 10
+
+var idEpoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// NewID makes a run id from the time and a random number: ids sort by time and
+// are short enough to type.
+func NewID(at time.Time, random uint32) string {
+	v := uint64(max(0, at.Sub(idEpoch).Milliseconds()))<<10 | uint64(random&0x3ff)
+	var b [idLength]byte
+	for i := idLength - 1; i >= 0; i-- {
+		b[i] = idAlphabet[v&31]
+		v >>= 5
+	}
+	return string(b[:])
+}
+
+// ValidID reports whether s has the form of a run id.
+func ValidID(s string) bool {
+	return len(s) == idLength && strings.Trim(s, idAlphabet) == ""
+}

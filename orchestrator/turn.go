@@ -1,0 +1,409 @@
+// Package orchestrator runs a turn: it makes the base, lets N candidates try,
+// verifies each, asks the judge, and writes down everything as it happens.
+package orchestrator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/bestof-dev/bestof/candidate"
+	"github.com/bestof-dev/bestof/candidate/agent"
+	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/internal/bytestring"
+	"github.com/bestof-dev/bestof/internal/proc"
+	"github.com/bestof-dev/bestof/internal/redact"
+	"github.com/bestof-dev/bestof/orchestrator/event"
+	"github.com/bestof-dev/bestof/orchestrator/plan"
+	"github.com/bestof-dev/bestof/orchestrator/record"
+	"github.com/bestof-dev/bestof/plugin/verify"
+	"github.com/bestof-dev/bestof/worktree"
+)
+
+// What --expect can say of the test.
+const (
+	ExpectFlip = "flip" // it fails on the base and must pass
+	ExpectPass = "pass" // it passes on the base and must still pass
+)
+
+// builtin is the name of the plugin that is always there.
+const builtin = "verify"
+
+// The exit codes of a run, as design.md lists them.
+const (
+	ExitWinner         = 0
+	ExitInternal       = 1
+	ExitUsage          = 2
+	ExitNoWinner       = 3
+	ExitTimedOut       = 4
+	ExitOverBudget     = 5
+	ExitRefused        = 6
+	ExitInfrastructure = 7
+	ExitInterrupted    = 130
+)
+
+// Why the context of a run ended.
+var (
+	ErrInterrupted = errors.New("interrupted")
+	ErrDeadline    = errors.New("the deadline of the run passed")
+	errWinnerFound = errors.New("another candidate was met first")
+)
+
+// A Seat is one candidate to be and its agent.
+type Seat struct {
+	Number candidate.Number
+	Agent  agent.Definition
+}
+
+// Config is everything a turn needs to know.
+type Config struct {
+	// Dependencies.
+	Repo     *worktree.Repository
+	Store    *worktree.Store
+	Sandbox  sandbox.Sandbox
+	Record   *record.Writer
+	Self     string // absolute path of this program, which holds the built-in agent and plugin
+	Now      func() time.Time
+	Publish  func(event.Event) // called in order, never concurrently; must not block for long
+	Redactor *redact.Redactor
+
+	// Config.
+	Version    string
+	Task       string
+	RevisionOf string
+	Seats      []Seat
+	Settings   record.Settings // after defaults; Protect is filled in by the turn
+	Shadow     worktree.ShadowKind
+	BaseKind   worktree.BaseKind
+	BaseRev    string
+	Protect    []string      // in addition to the default
+	Unprotect  []string      // taken out of the default
+	Timeout    time.Duration // of a candidate, all its rounds together
+	TestLimit  time.Duration // of one run of the test
+	Deadline   time.Duration // of the whole run, 0 for none
+
+	SetupNetwork   sandbox.Network
+	VerifyTimeouts bool // a candidate that timed out is still verified
+}
+
+// A turn is one run in progress.
+type turn struct {
+	Config
+	work     *worktree.Run
+	base     *worktree.Base
+	isGuard  func(string) bool // protected paths
+	watch    *watch
+	ports    int
+	baseline verify.Base
+	// ownTraces is what the test itself leaves in protected paths of the base.
+	ownTraces map[string]string
+
+	mu    sync.Mutex // guards doc and seq, and keeps events in order
+	doc   record.Document
+	seq   int64
+	began time.Time
+	fault error // of the record: writing it failed
+	stop  context.CancelCauseFunc
+}
+
+// Run runs one turn to its end and returns its record. The record says how it
+// ended, whatever happened; an error means that even the record could not be
+// kept.
+func Run(ctx context.Context, cfg Config) (record.Document, error) {
+	t := &turn{Config: cfg, began: cfg.Now(), ports: os.Getpid()}
+	owner, err := proc.Self()
+	if err != nil {
+		return record.Document{}, err
+	}
+	t.doc = record.Document{
+		Schema: record.Schema, Run: cfg.Record.ID(), Phase: record.Running, Version: cfg.Version,
+		Started: t.began, Owner: &owner, Task: cfg.Redactor.String(cfg.Task), RevisionOf: cfg.RevisionOf, Settings: cfg.Settings,
+		Repo: record.Repo{Root: bytestring.String(cfg.Repo.Root()), Prefix: bytestring.String(cfg.Repo.Prefix()), Head: cfg.Repo.Head(), Branch: cfg.Repo.Branch()},
+		Base: record.Base{Kind: string(cfg.BaseKind)}, Baseline: record.Baseline{Status: "not-run"},
+		Rules:   []record.Rule{{Plugin: builtin, Rule: verify.Rule(cfg.Settings.Expect)}},
+		Ranking: []record.Rank{}, ExitCode: ExitInternal,
+	}
+	for _, s := range cfg.Seats {
+		t.doc.Candidates = append(t.doc.Candidates, record.Candidate{
+			Number: int(s.Number), Handle: s.Number.Handle(), Agent: s.Agent.Name, Sandbox: cfg.Settings.Isolation.Name,
+			State: candidate.Queued, Evidence: []record.Evidence{}, Usage: map[string]any{},
+		})
+	}
+	if err := t.Record.Document(t.doc, true); err != nil {
+		return t.doc, err
+	}
+	ctx, t.stop = context.WithCancelCause(ctx)
+	defer t.stop(nil)
+	if cfg.Deadline > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, cfg.Deadline, ErrDeadline)
+		defer cancel()
+	}
+	var seats []event.Seat
+	for _, s := range cfg.Seats {
+		seats = append(seats, event.Seat{Number: int(s.Number), Agent: s.Agent.Name})
+	}
+	t.emit(event.Started{Run: t.Record.ID(), Candidates: seats, Isolation: cfg.Settings.Isolation.Summary, Missing: cfg.Settings.Isolation.Missing, Directory: t.Record.Path()})
+
+	end := t.run(ctx)
+	return t.finish(ctx, end)
+}
+
+// An ending is how a run ended before the judge had anything to choose from.
+type ending struct {
+	code   int
+	reason string
+}
+
+func ended(code int, format string, args ...any) *ending {
+	return &ending{code, fmt.Sprintf(format, args...)}
+}
+
+// interruption is the ending when ctx is over, or nil.
+func interruption(ctx context.Context) *ending {
+	switch {
+	case ctx.Err() == nil:
+		return nil
+	case errors.Is(context.Cause(ctx), ErrDeadline):
+		return ended(ExitTimedOut, "%v", ErrDeadline)
+	case errors.Is(context.Cause(ctx), ErrInterrupted) || errors.Is(context.Cause(ctx), context.Canceled):
+		return ended(ExitInterrupted, "%v", ErrInterrupted)
+	default:
+		return ended(ExitInfrastructure, "%v", context.Cause(ctx))
+	}
+}
+
+// run does the work; nil means that the judge may choose.
+func (t *turn) run(ctx context.Context) *ending {
+	var err error
+	if t.work, err = t.Store.NewRun(ctx, t.Record.ID(), t.Record.Path()); err != nil {
+		return ended(ExitInfrastructure, "%v", err)
+	}
+	defer func() {
+		// Cleaning up has its own clock: the run may have been cancelled.
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		if err := t.work.Close(clean); err != nil {
+			t.notice("clean-up was not finished (`bestof gc` finishes it): %v", err)
+		}
+	}()
+	if t.watch, err = newWatch(ctx, t.Repo.Fingerprint); err != nil {
+		return ended(ExitInfrastructure, "look at the repository: %v", err)
+	}
+	if end := t.makeBase(ctx); end != nil {
+		return end
+	}
+	if end := t.measureBaseline(ctx); end != nil {
+		return end
+	}
+	return t.tryCandidates(ctx)
+}
+
+func (t *turn) makeBase(ctx context.Context) *ending {
+	t.emit(event.Step{Name: "base", Text: "making the base from " + describeBase(t.BaseKind, t.BaseRev)})
+	spec := worktree.BaseSpec{Kind: t.BaseKind, Rev: t.BaseRev, History: t.Settings.History, Shadow: t.Shadow, SetupKey: t.Settings.Setup}
+	if len(t.Settings.Setup) > 0 {
+		spec.Setup = t.setUp
+	}
+	var err error
+	if t.base, err = t.Store.Base(ctx, t.Repo, spec); err != nil {
+		if end := interruption(ctx); end != nil {
+			return end
+		}
+		var failed *setupError
+		if errors.As(err, &failed) {
+			return ended(ExitUsage, "%v", err)
+		}
+		return ended(ExitInfrastructure, "make the base: %v", err)
+	}
+	protected := slices.DeleteFunc(plan.ProtectedIn(t.Repo.Prefix(), t.Settings.Test, t.base.Paths(), t.Protect), func(glob string) bool {
+		return slices.Contains(t.Unprotect, glob) && !slices.Contains(t.Protect, glob)
+	})
+	guard := plan.Matcher(protected)
+	open := plan.Matcher(t.Unprotect)
+	own := plan.Matcher(t.Protect)
+	t.isGuard = func(path string) bool { return own(path) || guard(path) && !open(path) }
+	t.update(func(d *record.Document) {
+		d.Base = record.Base{
+			Kind: string(t.base.Kind()), Commit: t.base.Commit(), Tree: string(t.base.Tree()), Files: t.base.Files(),
+			Shadow: string(t.base.ShadowKind()), Notes: t.base.Notes(),
+		}
+		d.Settings.Protect = protected
+	})
+	t.emit(event.Step{Name: "base", Done: true, Text: fmt.Sprintf("base: %s, %d files, %s shadows", describeBase(t.base.Kind(), t.BaseRev), t.base.Files(), t.base.ShadowKind())})
+	for _, note := range t.base.Notes() {
+		t.notice("base: %s", note)
+	}
+	if len(protected) > 0 {
+		t.notice("protected: %s", strings.Join(protected, " "))
+	}
+	return nil
+}
+
+func describeBase(kind worktree.BaseKind, rev string) string {
+	switch kind {
+	case worktree.BaseHead:
+		return "the commit that is checked out"
+	case worktree.BaseRev:
+		return "the commit " + rev
+	default:
+		return "your work tree as it is, uncommitted edits included"
+	}
+}
+
+// A setupError is the setup command's failure, which is the operator's to mend.
+type setupError struct{ reason string }
+
+func (e *setupError) Error() string { return e.reason }
+
+// setUp runs the setup command once, on the base.
+func (t *turn) setUp(ctx context.Context, root, home string) error {
+	t.emit(event.Step{Name: "setup", Text: "setting up the base"})
+	log, err := t.Record.Create("base", "setup.log")
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	clean := t.Redactor.Writer(log)
+	res, err := t.Sandbox.Run(ctx, sandbox.Spec{
+		Argv: t.Settings.Setup, Root: root, WorkDir: t.Repo.Prefix(), Home: home, Network: t.SetupNetwork,
+		Timeout: t.setupLimit(), Log: clean,
+	})
+	if err = errors.Join(err, clean.Close()); err != nil {
+		return fmt.Errorf("run the setup command: %w", err)
+	}
+	if !res.OK() {
+		return &setupError{fmt.Sprintf("the setup command %s: %s (its output is in %s)",
+			endWords(res), lastLine(t.Redactor, res), filepath.Join(t.Record.Path(), "candidates", "base", "setup.log"))}
+	}
+	t.emit(event.Step{Name: "setup", Done: true, Text: fmt.Sprintf("setup took %s", res.Duration.Round(time.Millisecond))})
+	return nil
+}
+
+func (t *turn) setupLimit() time.Duration { return max(t.Timeout, 30*time.Minute) }
+
+// tryCandidates lets every seat live its life. A candidate's failure is its
+// result; only the host's own failure to keep the record ends the others.
+func (t *turn) tryCandidates(ctx context.Context) *ending {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var group errgroup.Group
+	group.SetLimit(t.Settings.Jobs)
+	for i := range t.Seats {
+		group.Go(func() error {
+			outcome := t.live(ctx, i)
+			if t.Settings.Stop == "first" && outcome == candidate.Met {
+				stop(errWinnerFound)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return ended(ExitInfrastructure, "%v", err)
+	}
+	return nil
+}
+
+// finish lets the judge choose, adopts nothing, and closes the record.
+func (t *turn) finish(ctx context.Context, end *ending) (record.Document, error) {
+	if changed := t.changedMeanwhile(); len(changed) > 0 {
+		t.notice("your repository changed during the run (%s); candidates started from what was there before", firstFew(changed))
+	}
+	t.mu.Lock()
+	now := t.Now()
+	d := &t.doc
+	for i := range d.Candidates {
+		c := &d.Candidates[i]
+		if c.State != candidate.Done {
+			c.State, c.Outcome = candidate.Done, candidate.Cancelled
+		}
+		c.Processes = nil
+	}
+	choice := Choose(*d)
+	d.Ranking, d.Tie, d.Reason, d.ExitCode = choice.Ranking, choice.Tie, choice.Reason, choice.ExitCode
+	d.Winner = choice.Winner
+	if end == nil && d.Winner == nil {
+		end = interruption(ctx)
+	}
+	if e := interruption(ctx); e != nil && e.code != ExitTimedOut {
+		end = e
+	}
+	if end != nil {
+		d.Winner, d.Tie, d.Ranking = nil, nil, []record.Rank{}
+		d.Reason, d.ExitCode = end.reason, end.code
+	}
+	if d.Winner == nil && d.ExitCode == ExitNoWinner && d.Baseline.Status != "passed" {
+		d.Revision = Revise(*d)
+	}
+	d.Phase, d.Finished, d.DurationMS, d.Owner = record.Finished, &now, now.Sub(t.began).Milliseconds(), nil
+	t.mu.Unlock()
+	t.emit(event.Finished{Winner: d.Winner, Reason: d.Reason, ExitCode: d.ExitCode})
+	return t.doc, errors.Join(t.Record.Finish(t.doc), t.fault)
+}
+
+func (t *turn) changedMeanwhile() []string {
+	if t.watch == nil {
+		return nil
+	}
+	return t.watch.sinceStart()
+}
+
+// update changes the document and writes it down.
+func (t *turn) update(change func(*record.Document)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	change(&t.doc)
+	if err := t.Record.Document(t.doc, false); err != nil {
+		t.failed(err)
+	}
+}
+
+// failed notes that the record cannot be kept, and ends the run: what is not
+// written down cannot be relied on. t.mu is held.
+func (t *turn) failed(err error) {
+	if t.fault == nil {
+		t.fault = err
+		t.stop(fmt.Errorf("the record cannot be kept: %w", err))
+	}
+}
+
+func (t *turn) failRecord(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failed(err)
+}
+
+// emit numbers an event, writes it down and shows it.
+func (t *turn) emit(body event.Body) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.seq++
+	e := event.Event{Seq: t.seq, At: t.Now(), Body: body}
+	if err := t.Record.Event(e); err != nil {
+		t.failed(err)
+	}
+	t.Publish(e)
+}
+
+// notice tells the user something and keeps it in the record.
+func (t *turn) notice(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	t.update(func(d *record.Document) { d.Notices = append(d.Notices, text) })
+	t.emit(event.Notice{Text: text})
+}
+
+func firstFew(lines []string) string {
+	const few = 3
+	if len(lines) <= few {
+		return strings.Join(lines, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(lines[:few], ", "), len(lines)-few)
+}

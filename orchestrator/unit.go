@@ -1,0 +1,125 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/bestof-dev/bestof/candidate"
+	"github.com/bestof-dev/bestof/candidate/agent"
+	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/plugin/run"
+	"github.com/bestof-dev/bestof/plugin/verify"
+	"github.com/bestof-dev/bestof/plugin/wire"
+)
+
+// An agentUnit is one round of one agent's work in one shadow. It is data: the
+// same unit could be run again, or elsewhere.
+type agentUnit struct {
+	Agent   agent.Definition
+	Brief   candidate.Brief
+	Root    string // the shadow
+	WorkDir string // slash path below Root
+	Home    string
+	Self    string
+	Network sandbox.Network
+	Ports   sandbox.PortBlock
+	Timeout time.Duration
+}
+
+// run plans the unit, seeds the candidate's HOME and runs the agent. An
+// unusable plan is the operator's fault and comes back as a Result that was
+// not run.
+func (u agentUnit) run(ctx context.Context, sb sandbox.Sandbox, log io.Writer, started func(sandbox.Process)) (sandbox.Result, error) {
+	inv, err := u.Agent.Plan(u.Brief, agent.PlanContext{
+		Home: u.Home, Root: u.Root, WorkDir: u.WorkDir, Self: u.Self, Timeout: u.Timeout,
+	})
+	if err != nil {
+		return sandbox.Result{End: sandbox.NotRun, Reason: err.Error()}, nil
+	}
+	if err := seed(u.Home, inv.Files); err != nil {
+		return sandbox.Result{}, fmt.Errorf("seed the candidate's home: %w", err)
+	}
+	return sb.Run(ctx, sandbox.Spec{
+		Argv: inv.Argv, Root: u.Root, WorkDir: u.WorkDir, Home: u.Home, Env: inv.Env, PassEnv: inv.PassEnv, Stdin: inv.Stdin,
+		Binds: []sandbox.Bind{{Source: u.Self, Target: u.Self}}, Network: u.Network, Ports: u.Ports,
+		Timeout: u.Timeout, Log: log, Started: started,
+	})
+}
+
+// seed writes files below home, never through a link that leads out of it.
+func seed(home string, files map[string][]byte) error {
+	root, err := os.OpenRoot(home)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for name, data := range files {
+		if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
+			return err
+		}
+		// In a later round the candidate may have put something else there.
+		if err := root.RemoveAll(name); err != nil {
+			return err
+		}
+		f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(data)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A verifyUnit is one run of the built-in verify plugin on a fresh shadow.
+type verifyUnit struct {
+	Root     string
+	WorkDir  string
+	Home     string
+	Self     string
+	Handle   string
+	Round    int
+	Goal     string
+	Test     []string
+	Status   wire.Baseline // what the test said on the base
+	Baseline verify.Base
+	Changed  []string
+	Timeout  time.Duration // of the test
+	Ports    sandbox.PortBlock
+}
+
+// run has one after_turn exchange with the plugin in a sandbox. An error that
+// is a *wire.Fault is the plugin's, any other the host's.
+func (u verifyUnit) run(ctx context.Context, sb sandbox.Sandbox, started func(sandbox.Process)) (wire.Response, sandbox.Result, error) {
+	request := wire.Request{After: &wire.AfterRequest{
+		ProtocolVersion: wire.Version, Wrapper: builtin, Round: uint32(u.Round), Goal: u.Goal,
+		Candidate: &wire.Grant{
+			Handle: u.Handle, Root: filepath.Join(u.Root, filepath.FromSlash(u.WorkDir)),
+			Test: &wire.TestPlan{Program: u.Test[0], Args: u.Test[1:], Baseline: u.Status},
+		},
+		Turn: wire.Turn{Completed: true, ChangedFiles: u.Changed},
+	}}
+	return run.Exchange(ctx, sb, sandbox.Spec{
+		Argv: append([]string{u.Self, "internal", "plugin", "verify"}, verify.Args(u.Timeout, u.Baseline)...),
+		Root: u.Root, WorkDir: u.WorkDir, Home: u.Home, Binds: []sandbox.Bind{{Source: u.Self, Target: u.Self}},
+		Network: sandbox.NetworkNone, Ports: u.Ports, Timeout: u.Timeout + margin, Started: started,
+	}, request)
+}
+
+// margin is what the plugin has beyond the test's own time.
+const margin = 15 * time.Second
+
+// portsOf gives each seat of each run its own twenty ports, away from the
+// ephemeral range. Sandboxes without a network of their own share the host's.
+func portsOf(runSalt, seat int) sandbox.PortBlock {
+	const size, first, blocks = 20, 12000, 900
+	return sandbox.PortBlock{Base: first + (runSalt+seat)%blocks*size, Count: size}
+}

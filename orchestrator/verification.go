@@ -1,0 +1,329 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bestof-dev/bestof/candidate"
+	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/internal/redact"
+	"github.com/bestof-dev/bestof/judge"
+	"github.com/bestof-dev/bestof/orchestrator/event"
+	"github.com/bestof-dev/bestof/orchestrator/record"
+	"github.com/bestof-dev/bestof/plugin/run"
+	"github.com/bestof-dev/bestof/plugin/verify"
+	"github.com/bestof-dev/bestof/plugin/wire"
+	"github.com/bestof-dev/bestof/worktree"
+)
+
+// outputTail is how much of a test's output the record keeps, in bytes. The
+// whole of the log is in the candidate's directory.
+const outputTail = 4 << 10
+
+// measureBaseline runs the test on the untouched base, before anything is
+// spent, and ends the run when no candidate could be judged by it.
+func (t *turn) measureBaseline(ctx context.Context) *ending {
+	if len(t.Settings.Test) == 0 {
+		return nil
+	}
+	t.emit(event.Step{Name: "baseline", Text: "running the test on the untouched base"})
+	base := record.Baseline{Status: string(wire.Unobserved)}
+	for i := range t.Settings.Repeat {
+		seen, res, err := t.runBaseline(ctx, i)
+		if end := interruption(ctx); end != nil {
+			return end
+		}
+		if err != nil {
+			return ended(ExitInfrastructure, "run the test on the base: %v", err)
+		}
+		if base.Runs++; i == 0 {
+			t.baseline = seen
+			base.Status, base.Reason, base.ExitCode = string(seen.Status), seen.Reason, seen.ExitCode
+			base.DurationMS = res.Duration.Milliseconds()
+			base.OutputTail = t.tailOf(res)
+		} else if string(seen.Status) != base.Status {
+			base.Flaky, base.Reason = true, fmt.Sprintf("the test is flaky on the untouched base: %s and %s in %d runs", base.Status, seen.Status, i+1)
+			base.Status = string(wire.Unobserved)
+			break
+		}
+	}
+	t.update(func(d *record.Document) { d.Baseline = base })
+	t.emit(event.Step{Name: "baseline", Done: true, Text: baselineWords(base)})
+	return t.admit(base)
+}
+
+func baselineWords(b record.Baseline) string {
+	s := fmt.Sprintf("the test on the base: %s (%s)", b.Status, (time.Duration(b.DurationMS) * time.Millisecond).Round(time.Millisecond))
+	if b.Reason != "" {
+		s += ": " + b.Reason
+	}
+	return s
+}
+
+// admit ends the run where the baseline leaves nothing to win.
+func (t *turn) admit(b record.Baseline) *ending {
+	test := strings.Join(t.Settings.Test, " ")
+	switch {
+	case t.Settings.AllowUndecided:
+		return nil
+	case b.Status == string(wire.Unobserved):
+		return ended(ExitUsage, "the test could not be observed on the untouched base, so it can decide nothing: %s (%s)", b.Reason, test)
+	case b.Status == string(wire.Passed) && t.Settings.Expect == ExpectFlip:
+		return ended(ExitNoWinner, "the test already passes on the base, so no candidate can make it go from failing to passing; --expect pass judges candidates on not breaking it")
+	case b.Status == string(wire.Failed) && t.Settings.Expect == ExpectPass:
+		return ended(ExitNoWinner, "the test fails on the base, so there is nothing for --expect pass to keep; leave it out to judge candidates on making the test pass")
+	}
+	return nil
+}
+
+// runBaseline runs the test once in a shadow that no candidate ever touches.
+// The first run leaves its home, with the build caches in it, to all shadows
+// made later.
+func (t *turn) runBaseline(ctx context.Context, i int) (verify.Base, sandbox.Result, error) {
+	shadow, err := t.work.NewVerification(ctx, t.base, fmt.Sprintf("baseline-%d", i), t.base.Tree(), t.isGuard)
+	if err != nil {
+		return verify.Base{}, sandbox.Result{}, err
+	}
+	defer t.discard(ctx, shadow)
+	res, err := t.Sandbox.Run(ctx, sandbox.Spec{
+		Argv: t.Settings.Test, Root: shadow.Root(), WorkDir: t.Repo.Prefix(), Home: shadow.Home(),
+		Network: sandbox.NetworkNone, Ports: portsOf(t.ports, 0), Timeout: t.TestLimit,
+	})
+	if err != nil {
+		return verify.Base{}, res, err
+	}
+	if i == 0 {
+		if t.ownTraces, err = t.guardedTraces(ctx, shadow, t.base.Tree()); err != nil {
+			t.notice("what the test itself leaves in protected paths is not known: %v", err)
+		}
+		if err := t.base.Warm(ctx, shadow); err != nil {
+			t.notice("the baseline's build caches are not shared with candidates: %v", err)
+		}
+	}
+	return verify.Baseline(res), res, nil
+}
+
+// guardedTraces lists the protected paths in which a shadow, after a test ran
+// in it, differs from the tree it was made from.
+func (t *turn) guardedTraces(ctx context.Context, shadow *worktree.Shadow, made worktree.TreeID) (map[string]string, error) {
+	sealed, err := shadow.Seal(ctx, worktree.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	traces := map[string]string{}
+	if sealed.Tree == made {
+		return traces, nil
+	}
+	left, err := t.base.Objects().Diff(ctx, made, sealed.Tree)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range left.Files {
+		if t.isGuard(f.Path) {
+			traces[f.Path] = f.New
+		}
+	}
+	return traces, nil
+}
+
+// verify runs the built-in plugin on fresh shadows of base + change, as often
+// as --repeat says, and lets the judge decide. All repetitions must agree on
+// success; one failure is a failure.
+func (l *life) verify(ctx context.Context, sealed *worktree.Sealed, name string, guarded []string) (judge.Verdict, *endOfLife) {
+	none := judge.Verdict{Decision: judge.Undecided, Requirements: []judge.RequirementVerdict{}}
+	kept := record.Evidence{Plugin: builtin, Round: l.round}
+	for i := range l.Settings.Repeat {
+		one, res, end := l.verifyOnce(ctx, sealed, fmt.Sprintf("%s-verify-%d-%d", name, l.round, i), guarded)
+		if end != nil {
+			return none, end
+		}
+		one.OutputTail = l.tailOf(sandbox.Result{Stdout: res.Stderr})
+		kept = fold(kept, one, i, res.Duration)
+		l.keepTestLog(res, i)
+	}
+	verdict, _ := decide(l.rules(), record.Candidate{Rounds: l.round + 1, Evidence: []record.Evidence{kept}})
+	l.record(l.index, func(c *record.Candidate) {
+		c.Rounds = l.round + 1
+		c.Evidence = append(c.Evidence, kept)
+		c.Verdict = &verdict
+	})
+	return verdict, nil
+}
+
+func (l *life) rules() []record.Rule {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.doc.Rules
+}
+
+// verifyOnce makes one fresh shadow and has one exchange in it.
+func (l *life) verifyOnce(ctx context.Context, sealed *worktree.Sealed, name string, guarded []string) (record.Evidence, sandbox.Result, *endOfLife) {
+	kept := record.Evidence{Plugin: builtin, Round: l.round}
+	n := int(l.seat.Number)
+	shadow, err := l.work.NewVerification(ctx, l.base, name, sealed.Tree, l.isGuard)
+	if err != nil {
+		return kept, sandbox.Result{}, lifeEnds(candidate.Infrastructure, "make its verification shadow: %v", err)
+	}
+	defer l.discard(ctx, shadow)
+	before, err := shadow.Seal(ctx, worktree.Limits{})
+	if err != nil {
+		return kept, sandbox.Result{}, lifeEnds(candidate.Infrastructure, "check its verification shadow: %v", err)
+	}
+	if len(guarded) == 0 && before.Tree != sealed.Tree {
+		// What is verified must be, byte for byte, what would be adopted.
+		return kept, sandbox.Result{}, lifeEnds(candidate.Infrastructure, "its verification shadow is not its tree (%s instead of %s)", before.Tree, sealed.Tree)
+	}
+	if err := l.watch.enter(ctx, n); err != nil {
+		return kept, sandbox.Result{}, lifeEnds(candidate.Infrastructure, "look at the repository: %v", err)
+	}
+	unit := verifyUnit{
+		Root: shadow.Root(), WorkDir: l.Repo.Prefix(), Home: shadow.Home(), Self: l.Self, Handle: l.seat.Number.Handle(),
+		Round: l.round, Goal: l.Task, Test: l.Settings.Test, Baseline: l.baseline, Status: wire.Baseline(l.baselineStatus()), Timeout: l.TestLimit,
+		Ports: portsOf(l.ports, n), Changed: wirePaths(sealed.Change),
+	}
+	resp, res, err := unit.run(ctx, l.Sandbox, l.startedProcess)
+	suspicious, watchErr := l.watch.leave(context.WithoutCancel(ctx), n)
+	l.record(l.index, func(c *record.Candidate) { c.Processes = nil })
+	var fault *wire.Fault
+	switch {
+	case len(suspicious) > 0 && !l.Settings.Isolation.Filesystem:
+		return kept, res, lifeEnds(candidate.Escaped, "your repository changed while it was verified (%s)", firstFew(suspicious))
+	case ctx.Err() != nil:
+		return kept, res, lifeEnds(candidate.Cancelled, "%v", context.Cause(ctx))
+	case watchErr != nil:
+		return kept, res, lifeEnds(candidate.Infrastructure, "look at the repository: %v", watchErr)
+	case errors.As(err, &fault):
+		kept.Fault = l.Redactor.String(fault.Error())
+	case err != nil:
+		return kept, res, lifeEnds(candidate.Infrastructure, "%v", err)
+	}
+	kept.Evidence = run.Evidence(resp, err)
+	if err == nil {
+		reason, text := verify.Note(res.Stderr)
+		kept.Reason, kept.Evidence.FlipReason = string(reason), text
+		if reason == verify.FewerTests {
+			kept.Compromised = text
+		}
+	}
+	kept.Evidence.Tamper = l.tamperOf(ctx, shadow, before.Tree, guarded)
+	return kept, res, nil
+}
+
+// tamperOf is the host's own finding about the protected paths: those that the
+// candidate changed, and those that changed while its code was tested.
+func (l *life) tamperOf(ctx context.Context, shadow *worktree.Shadow, made worktree.TreeID, guarded []string) judge.Tamper {
+	if len(guarded) > 0 {
+		return judge.Tamper{Status: judge.Tampered, Artifact: guarded[0]}
+	}
+	traces, err := l.guardedTraces(ctx, shadow, made)
+	if err != nil {
+		l.notice("%s: the protected paths could not be compared after its verification: %v", l.seat.Number.ID(), err)
+		return judge.Tamper{Status: judge.NotChecked}
+	}
+	for path, blob := range traces {
+		if own, ok := l.ownTraces[path]; !ok || own != blob {
+			return judge.Tamper{Status: judge.Tampered, Artifact: path}
+		}
+	}
+	return judge.Tamper{Status: judge.Clean}
+}
+
+// fold adds repetition i to what was kept of the earlier ones: the worst of
+// the observations counts.
+func fold(kept, one record.Evidence, i int, took time.Duration) record.Evidence {
+	test := record.TestRun{Flip: one.Evidence.Flip, DurationMS: took.Milliseconds()}
+	if code, ok := one.Evidence.Measurements[verify.ExitCode]; ok {
+		test.ExitCode = &code
+	}
+	if i == 0 || severity(one) > severity(kept) {
+		runs := kept.Runs
+		kept = one
+		kept.Runs = runs
+	}
+	kept.Runs = append(kept.Runs, test)
+	return kept
+}
+
+// severity orders evidence from what supports a candidate to what condemns it.
+func severity(e record.Evidence) int {
+	code, measured := e.Evidence.Measurements[verify.ExitCode]
+	switch {
+	case e.Compromised != "" || e.Evidence.Tamper.Status == judge.Tampered:
+		return 4
+	case measured && code != 0 || e.Evidence.Flip == judge.FlipNotAchieved && code != 0:
+		return 3
+	case e.Fault != "" || !measured || e.Evidence.Tamper.Status == judge.NotChecked:
+		return 2
+	case e.Evidence.Flip != judge.FlipAchieved:
+		return 1
+	}
+	return 0
+}
+
+func (t *turn) baselineStatus() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.doc.Baseline.Status
+}
+
+// wirePaths lists changed paths as the wire carries them, which is UTF-8.
+func wirePaths(c worktree.Change) []string {
+	paths := make([]string, len(c.Files))
+	for i, f := range c.Files {
+		paths[i] = strings.ToValidUTF8(f.Path, "\uFFFD")
+	}
+	return paths
+}
+
+// keepTestLog writes what the test printed beside the agent's log.
+func (l *life) keepTestLog(res sandbox.Result, i int) {
+	name := fmt.Sprintf("test-%d-%d.log", l.round, i)
+	if err := l.Record.File(l.seat.Number.ID(), name, []byte(l.Redactor.String(string(res.Stderr.Bytes())))); err != nil {
+		l.failRecord(err)
+	}
+}
+
+// tailOf is the end of what was printed, on whole lines, without secrets.
+func (t *turn) tailOf(res sandbox.Result) string {
+	out := append(res.Stdout.Bytes(), res.Stderr.Bytes()...)
+	text := strings.ToValidUTF8(t.Redactor.String(string(out)), "\uFFFD")
+	if len(text) > outputTail {
+		text = text[len(text)-outputTail:]
+		if nl := strings.IndexByte(text, '\n'); nl >= 0 {
+			text = text[nl+1:]
+		}
+		text = strings.ToValidUTF8(text, "")
+	}
+	return text
+}
+
+// endWords says how a command ended.
+func endWords(res sandbox.Result) string {
+	switch {
+	case res.End == sandbox.NotRun:
+		return "could not be run: " + res.Reason
+	case res.End == sandbox.Deadline:
+		return "did not end in time"
+	case res.Signal != 0:
+		return fmt.Sprintf("died of signal %d", res.Signal)
+	}
+	return fmt.Sprintf("ended with status %d", res.Code)
+}
+
+// lastLine is the last line that was printed, for a one-line message.
+func lastLine(r *redact.Redactor, res sandbox.Result) string {
+	lines := strings.Split(strings.TrimSpace(string(append(res.Stdout.Bytes(), res.Stderr.Bytes()...))), "\n")
+	last := strings.TrimSpace(lines[len(lines)-1])
+	if last == "" {
+		return "it printed nothing"
+	}
+	return r.String(last)
+}
+
+// ObjectsDir is where the record of a run, a directory, keeps the objects of its
+// candidates' changes.
+func ObjectsDir(run string) string { return filepath.Join(run, "objects") }
