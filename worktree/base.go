@@ -1,0 +1,399 @@
+package worktree
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/gofrs/flock"
+
+	"github.com/bestof-dev/bestof/internal/atomicfile"
+	"github.com/bestof-dev/bestof/internal/bytestring"
+	"github.com/bestof-dev/bestof/worktree/internal/ignore"
+)
+
+// A BaseKind says what a base is made from.
+type BaseKind string
+
+// The kinds of base.
+const (
+	BaseSnapshot BaseKind = "snapshot" // the tree as the user sees it
+	BaseHead     BaseKind = "head"     // the commit that is checked out
+	BaseRev      BaseKind = "rev"      // any commit
+)
+
+// A ShadowKind says how a shadow shares the base's files.
+type ShadowKind string
+
+// The kinds of shadow; ShadowAuto takes the first that works.
+const (
+	ShadowAuto    ShadowKind = ""
+	ShadowOverlay ShadowKind = "overlay"
+	ShadowCopy    ShadowKind = "copy"
+)
+
+// A BaseSpec says which base is wanted.
+type BaseSpec struct {
+	Kind     BaseKind
+	Rev      string   // for BaseRev
+	History  int      // commits visible in a shadow: 1 is the base alone, 0 is all
+	SetupKey []string // argv of the setup command, part of the cache key
+	// Setup runs once on a base that was just made, with the base's tree and
+	// home. What it adds stays in the base's directory without being part of
+	// its tree; what it does to files of the tree is undone.
+	Setup   func(ctx context.Context, root, home string) error
+	Shadow  ShadowKind
+	Exclude []string // gitignore patterns of untracked files to leave out
+}
+
+// A Base is one tree on the host's disk, from which shadows are made. It may
+// be used concurrently.
+type Base struct {
+	store   *Store
+	dir     string
+	about   about
+	shadow  ShadowKind
+	entries []entry
+	objects *Objects
+	lock    *flock.Flock
+	rules   *ignore.Rules
+	index   func() *lookup
+
+	mu   sync.Mutex
+	warm []string // lower layers of homes, topmost first
+}
+
+// about is what is written down of a base.
+type about struct {
+	Schema string              `json:"schema"`
+	Kind   BaseKind            `json:"kind"`
+	Tree   TreeID              `json:"tree"`
+	Commit string              `json:"commit"`
+	Notes  []string            `json:"notes"`
+	Dirty  []dirtyPath         `json:"dirty"`
+	Rules  ruleText            `json:"rules"`
+	Links  []bytestring.String `json:"submodules"`
+	Home   bool                `json:"home"` // setup left a home
+}
+
+const aboutSchema = "bestof.base/1"
+
+// A lookup finds what a tree has at a path.
+type lookup struct {
+	files map[string]int // position in entries
+	trees map[string]oid // by directory, "" is the top
+}
+
+// Tree is the id of the base's tree.
+func (b *Base) Tree() TreeID { return b.about.Tree }
+
+// Commit is the commit that the base was made from or, for a snapshot, that
+// was checked out; "" when there is none.
+func (b *Base) Commit() string { return b.about.Commit }
+
+// Files is how many files the tree has.
+func (b *Base) Files() int { return len(b.entries) }
+
+// Kind says what the base was made from.
+func (b *Base) Kind() BaseKind { return b.about.Kind }
+
+// ShadowKind is the kind of the shadows that are made of it.
+func (b *Base) ShadowKind() ShadowKind { return b.shadow }
+
+// Notes are sentences on what the base has not, or not in the usual way.
+func (b *Base) Notes() []string { return slices.Clone(b.about.Notes) }
+
+// Paths lists the files of the tree, sorted bytewise.
+func (b *Base) Paths() []string {
+	paths := make([]string, len(b.entries))
+	for i, e := range b.entries {
+		paths[i] = e.path
+	}
+	return paths
+}
+
+// Ignored reports whether a path that the tree does not have is left out of
+// what is sealed.
+func (b *Base) Ignored(path string, dir bool) bool { return b.rules.Match(path, dir) }
+
+// Objects reads the base's objects and those sealed from its shadows.
+func (b *Base) Objects() *Objects { return b.objects }
+
+// ReadFile returns a file of the tree, or where a link points. A file larger
+// than max bytes is an error.
+func (b *Base) ReadFile(name string, max int64) ([]byte, error) {
+	i, ok := b.index().files[name]
+	if !ok {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
+	}
+	data, size, err := b.objects.read(b.entries[i].id, plumbing.BlobObject, max)
+	if err == nil && size > max {
+		err = &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("%d bytes are more than %d", size, max)}
+	}
+	return data, err
+}
+
+// Close lets gc take the base. Its shadows must be gone.
+func (b *Base) Close() error { return b.lock.Unlock() }
+
+// Base returns the base that spec describes, from the cache or made now.
+func (s *Store) Base(ctx context.Context, r *Repository, spec BaseSpec) (*Base, error) {
+	kind, err := s.kind(spec.Shadow)
+	if err != nil {
+		return nil, err
+	}
+	var last error
+	for range 4 { // a file that changes while it is read is read again
+		b, err := s.tryBase(ctx, r, spec)
+		if err == nil {
+			b.shadow = kind
+			return b, nil
+		}
+		if last = err; !errors.Is(err, errChanged) && !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return nil, fmt.Errorf("make the base: %w", last)
+}
+
+func (s *Store) tryBase(ctx context.Context, r *Repository, spec BaseSpec) (*Base, error) {
+	src, err := r.source(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	defer src.close()
+	if r.sha256 && spec.History != 1 {
+		return nil, errors.New("more history than the base itself is not available in a SHA-256 repository: use a history of 1")
+	}
+	if err := s.identify(src, r); err != nil {
+		return nil, err
+	}
+	key, err := src.key(spec)
+	if err != nil {
+		return nil, err
+	}
+	lock := flock.New(s.path("locks", key), flock.SetPermissions(0o600))
+	for {
+		if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
+			return nil, err
+		}
+		if _, err := readMark(s.path("bases", key)); err != nil {
+			if err := s.makeBase(ctx, r, src, spec, key); err != nil {
+				return nil, errors.Join(err, lock.Unlock())
+			}
+		}
+		// From here on it is only read. Between the two locks gc may have it.
+		if err := lock.Unlock(); err != nil {
+			return nil, err
+		}
+		if _, err := lock.TryRLockContext(ctx, 20*time.Millisecond); err != nil {
+			return nil, err
+		}
+		b, err := s.loadBase(key)
+		if err == nil {
+			b.lock = lock
+			return b, nil
+		}
+		if err := lock.Unlock(); err != nil {
+			return nil, err
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+}
+
+func (r *Repository) source(ctx context.Context, spec BaseSpec) (*source, error) {
+	switch spec.Kind {
+	case BaseSnapshot:
+		return r.snapshot(ctx, spec.Exclude)
+	case BaseHead:
+		if r.head == "" {
+			return nil, errors.New("there is no commit yet: use the tree as it is as the base")
+		}
+		return r.tree(ctx, r.head, spec.Exclude)
+	case BaseRev:
+		commit, err := r.commit(ctx, spec.Rev)
+		if err != nil {
+			return nil, err
+		}
+		return r.tree(ctx, commit, spec.Exclude)
+	}
+	return nil, fmt.Errorf("%q is no kind of base", spec.Kind)
+}
+
+// key names a base by everything that its content depends on.
+func (src *source) key(spec BaseSpec) (string, error) {
+	h := sha256.New()
+	e := json.NewEncoder(h)
+	entries := src.entries()
+	builder := treeBuilder{}
+	tree, err := builder.build("", entries)
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprintf(h, "base 1 %s %s\n", spec.Kind, tree)
+	for _, f := range src.extra {
+		fmt.Fprintf(h, "extra %q %o %s\n", f.path, f.mode, f.id)
+	}
+	if err := e.Encode([]any{src.commit, spec.History, spec.SetupKey, src.rules, src.notes, src.links}); err != nil {
+		return "", err
+	}
+	for _, d := range src.dirty {
+		fmt.Fprintf(h, "dirty %q\n", d)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func (src *source) entries() []entry {
+	out := make([]entry, len(src.files))
+	for i, f := range src.files {
+		out[i] = f.entry
+	}
+	return out
+}
+
+// loadBase opens a finished base.
+func (s *Store) loadBase(key string) (*Base, error) {
+	dir := s.path("bases", key)
+	m, err := readMark(dir)
+	if err != nil {
+		return nil, err
+	}
+	if m.What != "base" {
+		return nil, fmt.Errorf("%s is not a base", dir)
+	}
+	b := &Base{store: s, dir: dir, objects: &Objects{}}
+	text, err := os.ReadFile(filepath.Join(dir, "base.json"))
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &b.about); err != nil || b.about.Schema != aboutSchema {
+		return nil, fmt.Errorf("%s: base.json is not understood", dir)
+	}
+	if b.entries, err = readEntries(filepath.Join(dir, "entries")); err != nil {
+		return nil, err
+	}
+	b.objects.open(filepath.Join(dir, "tree/.git"))
+	b.objects.dirty = b.about.Dirty
+	if b.rules, err = b.about.Rules.matcher(b.entries, func(e entry) ([]byte, error) { return b.objects.blob(e.id) }); err != nil {
+		return nil, err
+	}
+	b.index = sync.OnceValue(func() *lookup { return newLookup(b.entries) })
+	if b.about.Home {
+		b.warm = []string{filepath.Join(dir, "home")}
+	}
+	now := time.Now()
+	_ = os.Chtimes(filepath.Join(dir, markFile), now, now) // for eviction, least recently used first
+	return b, nil
+}
+
+func newLookup(entries []entry) *lookup {
+	l := &lookup{files: make(map[string]int, len(entries)), trees: make(map[string]oid)}
+	for i, e := range entries {
+		l.files[e.path] = i
+	}
+	builder := treeBuilder{emit: func(dir string, id oid, _ []byte) error {
+		l.trees[dir] = id
+		return nil
+	}}
+	_, _ = builder.build("", entries) // emit does not fail
+	return l
+}
+
+func parseEntry(line string) (entry, error) {
+	fields := strings.SplitN(line, " ", 4)
+	if len(fields) != 4 {
+		return entry{}, fmt.Errorf("%.80q is no entry", line)
+	}
+	mode, err1 := strconv.ParseUint(fields[0], 8, 32)
+	id, err2 := parseOID(fields[1])
+	size, err3 := strconv.ParseInt(fields[2], 10, 64)
+	return entry{path: fields[3], mode: Mode(mode), id: id, size: size}, errors.Join(err1, err2, err3)
+}
+
+// writeEntries and readEntries keep the list of a base's files: mode, id,
+// size and path, each file ended by a NUL byte.
+func writeEntries(file string, entries []entry) error {
+	var b bytes.Buffer
+	for _, e := range entries {
+		fmt.Fprintf(&b, "%o %s %d %s\x00", e.mode, e.id, e.size, e.path)
+	}
+	return atomicfile.Write(file, b.Bytes(), 0o600)
+}
+
+func readEntries(file string) ([]entry, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]entry, 0, len(text)/80)
+	for line := range strings.SplitSeq(strings.TrimSuffix(string(text), "\x00"), "\x00") {
+		if line == "" {
+			continue
+		}
+		e, err := parseEntry(line)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", file, err)
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// copyFiles writes files below root and returns their stamps. It adds each
+// new content to the pack, and fails with errChanged when a content is not
+// what its id says.
+func (src *source) copyFiles(root string, files []sourceFile, pack *packWriter, packed map[oid]bool) ([]stamp, error) {
+	made := map[string]bool{}
+	for _, f := range files {
+		if dir := path.Dir(f.path); !made[dir] {
+			if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+				return nil, err
+			}
+			made[dir] = true
+		}
+	}
+	var mu sync.Mutex
+	stamps := make([]stamp, len(files))
+	err := parallel(workers, len(files), func(i int) error {
+		f := &files[i]
+		data, err := src.read(*f)
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.path, err)
+		}
+		if hashObject(plumbing.BlobObject, data) != f.id {
+			return fmt.Errorf("%s: %w", f.path, errChanged)
+		}
+		f.size = int64(len(data))
+		if stamps[i], err = writeNew(filepath.Join(root, f.path), f.mode, data, f.mtime); err != nil {
+			return err
+		}
+		if pack == nil {
+			return nil
+		}
+		mu.Lock()
+		first := !packed[f.id]
+		packed[f.id] = true
+		mu.Unlock()
+		if first {
+			return pack.add(plumbing.BlobObject, f.id, data)
+		}
+		return nil
+	})
+	return stamps, err
+}
