@@ -1,0 +1,38 @@
+# `make test` is everything that CI runs. On a new machine, as root, it first
+# installs the programs that the tests use for real; elsewhere it names them.
+SHELL := /bin/bash
+GO ?= go
+
+.PHONY: all build install test check race fuzz bench tools clean
+
+all: build
+
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/bestof ./cmd/bestof
+
+install:
+	CGO_ENABLED=0 $(GO) install -trimpath ./cmd/bestof
+
+test: tools check race
+
+tools:
+	bash .ci/tools
+
+check:
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "gofmt these: $$unformatted"; exit 1; fi
+	$(GO) mod verify
+	$(GO) vet ./...
+
+race:
+	$(GO) test -race -shuffle=on -timeout 15m ./...
+
+# Every fuzz target, FUZZTIME each.
+FUZZTIME ?= 10s
+fuzz:
+	bash .ci/fuzz $(FUZZTIME)
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchtime 3x ./...
+
+clean:
+	rm -rf bin

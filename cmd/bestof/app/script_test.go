@@ -1,0 +1,246 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"bestof": func() {
+			os.Exit(Main(context.Background(), os.Args, Process{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Environ: os.Environ()}))
+		},
+	})
+}
+
+// TestScripts runs every script of testdata/script: each is one promise or one
+// thing that a user does, through the real command line on real repositories.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			home := filepath.Join(e.WorkDir, "home")
+			e.Setenv("HOME", home)
+			e.Setenv("BESTOF_HOME", filepath.Join(home, ".bestof"))
+			e.Setenv("NO_COLOR", "1")
+			e.Setenv("LANG", "C.UTF-8")
+			e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+			for _, name := range []string{"PYENV_ROOT", "GOFLAGS", "GOCACHE", "GOMODCACHE"} {
+				if v, ok := os.LookupEnv(name); ok {
+					e.Setenv(name, v)
+				}
+			}
+			if err := os.MkdirAll(filepath.Join(home, ".bestof"), 0o700); err != nil {
+				return err
+			}
+			gitconfig := "[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"
+			return os.WriteFile(filepath.Join(home, ".gitconfig"), []byte(gitconfig), 0o644)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":   cmdExits,
+			"repo":    cmdRepo,
+			"picture": cmdPicture,
+			"json":    cmdJSON,
+			"until":   cmdUntil,
+			"nothing": cmdNothing,
+		},
+	})
+}
+
+// exits CODE PROGRAM ARG… runs a program that must end with exactly CODE.
+func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARG…")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("%s ended with status %d, not %d", args[1], got, want)
+	}
+}
+
+// repo DIR makes DIR, whose files the script wrote, a repository with one
+// commit.
+func cmdRepo(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: repo DIR")
+	}
+	dir := ts.MkAbs(args[0])
+	for _, argv := range [][]string{{"init", "-q"}, {"add", "-A"}, {"commit", "-q", "--allow-empty", "-m", "First"}} {
+		ts.Check(ts.Exec("git", append([]string{"-C", dir}, argv...)...))
+	}
+}
+
+// picture FILE DIR writes every byte that a user could miss in the repository
+// DIR: all files with modes and links, refs, index, stash, config and status,
+// but not .bestof itself. Two equal pictures mean an untouched repository.
+func cmdPicture(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: picture FILE DIR")
+	}
+	dir := ts.MkAbs(args[1])
+	var lines []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, path)
+		if rel == ".bestof" {
+			return fs.SkipDir
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		line := fmt.Sprintf("%q %s", rel, info.Mode())
+		switch {
+		case info.Mode().IsRegular():
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			sum := sha256.Sum256(b)
+			line += " " + hex.EncodeToString(sum[:])
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			line += fmt.Sprintf(" -> %q", target)
+		}
+		lines = append(lines, line)
+		return nil
+	})
+	ts.Check(err)
+	status := exec.Command("git", "--no-optional-locks", "-C", dir, "status", "--porcelain=v2", "--branch", "--show-stash", "-z")
+	status.Env = append(os.Environ(), "HOME="+ts.Getenv("HOME"))
+	out, err := status.Output()
+	ts.Check(err)
+	lines = append(lines, fmt.Sprintf("status %q", out))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Join(lines, "\n")+"\n"), 0o644))
+}
+
+// json PATH VALUE compares a value of the last JSON on stdout; PATH is like
+// candidates.0.outcome, VALUE is JSON or a bare word.
+func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: json PATH VALUE")
+	}
+	var v any
+	dec := json.NewDecoder(strings.NewReader(ts.ReadFile("stdout")))
+	dec.UseNumber()
+	ts.Check(dec.Decode(&v))
+	for _, part := range strings.Split(args[0], ".") {
+		switch x := v.(type) {
+		case map[string]any:
+			value, ok := x[part]
+			if !ok {
+				ts.Fatalf("%s: there is no %q", args[0], part)
+			}
+			v = value
+		case []any:
+			i, err := strconv.Atoi(part)
+			if err != nil || i >= len(x) {
+				ts.Fatalf("%s: no element %q of %d", args[0], part, len(x))
+			}
+			v = x[i]
+		default:
+			ts.Fatalf("%s: %v has no %q", args[0], v, part)
+		}
+	}
+	b, err := json.Marshal(v)
+	ts.Check(err)
+	got := string(b)
+	if s, ok := v.(string); ok && !strings.HasPrefix(args[1], `"`) {
+		got = s
+	}
+	if (got == args[1]) == neg {
+		ts.Fatalf("%s is %s, want %s (negated: %v)", args[0], got, args[1], neg)
+	}
+}
+
+// until FILE TEXT waits until a file that matches the pattern FILE holds TEXT.
+func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: until FILE TEXT")
+	}
+	deadline := time.Now().Add(time.Minute)
+	for tick := time.NewTicker(5 * time.Millisecond); ; <-tick.C {
+		names, err := filepath.Glob(ts.MkAbs(args[0]))
+		ts.Check(err)
+		for _, name := range names {
+			if b, err := os.ReadFile(name); err == nil && strings.Contains(string(b), args[1]) {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("no file %s holds %q after a minute", args[0], args[1])
+		}
+	}
+}
+
+// nothing WORD waits until no process has WORD in its command line, and fails
+// if one still has after ten seconds. With ! it fails unless there is one now.
+func cmdNothing(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: nothing WORD")
+	}
+	if neg {
+		if len(processesWith(args[0])) == 0 {
+			ts.Fatalf("no process has %q in its command line", args[0])
+		}
+		return
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for tick := time.NewTicker(10 * time.Millisecond); ; <-tick.C {
+		found := processesWith(args[0])
+		if len(found) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			for _, pid := range found {
+				_ = syscall.Kill(pid, syscall.SIGKILL) // leave no mess for the next test
+			}
+			ts.Fatalf("processes %v still have %q in their command lines", found, args[0])
+		}
+	}
+}
+
+func processesWith(word string) []int {
+	var found []int
+	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if err == nil && pid != os.Getpid() && slices.Contains(strings.Split(string(b), "\x00"), word) {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
