@@ -1,6 +1,6 @@
 // Package verify is the built-in plugin that runs a test: a program which
 // answers after_turn over the same wire as any other plugin. What it cannot
-// say there (version 1 has no room for a reason) is the last line of its
+// say there (version 1 has no room for a reason) is in the last line of its
 // stderr, after the test's own output.
 package verify
 
@@ -69,7 +69,7 @@ const (
 const notePrefix = "verify: unobservable: "
 
 // Note reads the reason off what Main wrote to stderr, and one line about it
-// for people. Without one, Reason is "".
+// for people. When the flip was observed, Reason is "".
 func Note(stderr sandbox.Output) (Reason, string) {
 	line := strings.TrimSuffix(string(stderr.Head)+string(stderr.Tail), "\n")
 	line = line[strings.LastIndexByte(line, '\n')+1:]
@@ -123,10 +123,11 @@ func answer(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if note != "" {
-		if _, err := fmt.Fprintln(stderr, wire.Line(note, 2000)); err != nil {
-			return fmt.Errorf("write the reason: %w", err)
-		}
+	if note == "" { // so that the last line is never the test's
+		note = "verify: observed: " + string(evidence.Flip)
+	}
+	if _, err := fmt.Fprintln(stderr, wire.Line(note, 2000)); err != nil {
+		return fmt.Errorf("write the reason: %w", err)
 	}
 	if _, err := stdout.Write(out); err != nil {
 		return fmt.Errorf("write the response: %w", err)
