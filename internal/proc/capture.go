@@ -1,9 +1,9 @@
 package proc
 
 import (
-	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 )
 
@@ -14,35 +14,51 @@ type Output struct {
 	Dropped int64  // bytes between Head and Tail that were not kept
 }
 
-// A capture keeps the beginning and the end of a stream in bounded memory. Its
-// Write never fails, so that the stream is always drained.
-type capture struct {
+// A Capture keeps the beginning and the end of a stream in bounded memory. Its
+// Write never fails, so that a stream is always drained. It is not for
+// concurrent use.
+type Capture struct {
 	headMax, tailMax int
+	log              io.Writer
 	head             []byte
-	ring             []byte // the end, oldest byte at next once it is full
+	ring             []byte // the end; the oldest byte is at next
 	next             int
 	after            int64 // bytes written after head
-	log              *sharedLog
 }
 
-func (c *capture) Write(p []byte) (int, error) {
+// NewCapture keeps head bytes from the beginning and tail from the end, 0
+// meaning the 256 KiB of Command. What goes into the head is passed on to log
+// as it comes, the rest that is kept when Output is called; log may be nil, and
+// its errors are its own affair.
+func NewCapture(head, tail int, log io.Writer) *Capture {
+	if head == 0 {
+		head = defaultKeep
+	}
+	if tail == 0 {
+		tail = defaultKeep
+	}
+	if log == nil {
+		log = io.Discard
+	}
+	return &Capture{headMax: head, tailMax: tail, log: log}
+}
+
+// Write implements io.Writer.
+func (c *Capture) Write(p []byte) (int, error) {
 	n := len(p)
-	if room := c.headMax - len(c.head); room > 0 {
+	if room := c.headMax - len(c.head); room > 0 && n > 0 {
 		part := p[:min(room, len(p))]
 		c.head = append(c.head, part...)
-		c.log.write(part)
+		_, _ = c.log.Write(part)
 		p = p[len(part):]
 	}
 	c.after += int64(len(p))
 	if len(p) > c.tailMax {
 		p = p[len(p)-c.tailMax:]
 	}
-	if room := c.tailMax - len(c.ring); room > 0 {
-		part := p[:min(room, len(p))]
-		c.ring = append(c.ring, part...)
-		p = p[len(part):]
-	}
-	for len(p) > 0 {
+	part := p[:min(c.tailMax-len(c.ring), len(p))]
+	c.ring = append(c.ring, part...)
+	for p = p[len(part):]; len(p) > 0; {
 		k := copy(c.ring[c.next:], p)
 		c.next = (c.next + k) % c.tailMax
 		p = p[k:]
@@ -50,17 +66,18 @@ func (c *capture) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// output ends the capture and passes the kept end on to the log.
-func (c *capture) output() Output {
-	o := Output{
-		Head:    c.head,
-		Tail:    append(append([]byte(nil), c.ring[c.next:]...), c.ring[:c.next]...),
-		Dropped: c.after - int64(len(c.ring)),
+// Output is what was kept. It is called once, at the end.
+func (c *Capture) Output() Output {
+	o := Output{Head: c.head, Dropped: c.after - int64(len(c.ring))}
+	if len(c.ring) > 0 {
+		o.Tail = slices.Concat(c.ring[c.next:], c.ring[:c.next])
 	}
 	if o.Dropped > 0 {
-		c.log.write(fmt.Appendf(nil, "\n… %d bytes left out …\n", o.Dropped))
+		fmt.Fprintf(c.log, "\n… %d bytes left out …\n", o.Dropped)
 	}
-	c.log.write(o.Tail)
+	if len(o.Tail) > 0 {
+		_, _ = c.log.Write(o.Tail)
+	}
 	return o
 }
 
@@ -72,25 +89,14 @@ type sharedLog struct {
 	err error
 }
 
-func (l *sharedLog) write(p []byte) {
+func (l *sharedLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.w == nil || l.err != nil || len(p) == 0 {
-		return
+	if l.w != nil && l.err == nil {
+		var n int
+		if n, l.err = l.w.Write(p); l.err == nil && n < len(p) {
+			l.err = io.ErrShortWrite
+		}
 	}
-	n, err := l.w.Write(p)
-	if err == nil && n < len(p) {
-		err = io.ErrShortWrite
-	}
-	l.err = err
-}
-
-// drain copies a stream into w until its end. The expiry of the reader's
-// deadline counts as the end.
-func drain(w io.Writer, r io.Reader, expired error) error {
-	_, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, make([]byte, 32<<10))
-	if errors.Is(err, expired) {
-		return nil
-	}
-	return err
+	return len(p), nil
 }

@@ -147,13 +147,14 @@ func run(ctx context.Context, c Command) (Result, error) {
 	}
 
 	log := &sharedLog{w: c.Log}
-	stdout := &capture{headMax: c.Head, tailMax: c.Tail, log: log}
-	stderr := &capture{headMax: c.Head, tailMax: c.Tail, log: log}
-	report := &capture{headMax: reportMax, tailMax: 1, log: &sharedLog{}}
-	said := &capture{headMax: verdictMax, tailMax: 1, log: &sharedLog{}}
+	stdout, stderr := NewCapture(c.Head, c.Tail, log), NewCapture(c.Head, c.Tail, log)
+	report, said := NewCapture(reportMax, 1, nil), NewCapture(verdictMax, 1, nil)
 	var drained sync.WaitGroup
 	for i, w := range []io.Writer{said, stdout, stderr, report} {
-		drained.Go(func() { _ = drain(w, streams[i], os.ErrDeadlineExceeded) })
+		drained.Go(func() {
+			// The end of the stream and the deadline below are both an end.
+			_, _ = io.CopyBuffer(w, struct{ io.Reader }{streams[i]}, make([]byte, 32<<10))
+		})
 	}
 	exited := make(chan struct{})
 	go func() {
@@ -166,7 +167,7 @@ func run(ctx context.Context, c Command) (Result, error) {
 		_ = s.SetReadDeadline(time.Now().Add(drainWait))
 	}
 	drained.Wait()
-	res := Result{End: end, Stdout: stdout.output(), Stderr: stderr.output(), Report: report.head, Duration: time.Since(began)}
+	res := Result{End: end, Stdout: stdout.Output(), Stderr: stderr.Output(), Report: report.head, Duration: time.Since(began)}
 	if reapErr != nil {
 		return res, reapErr
 	}
@@ -226,6 +227,7 @@ func offline(a *syscall.SysProcAttr) {
 		a.Cloneflags |= syscall.CLONE_NEWUSER
 		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
 		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+		a.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN} // for the loopback; the supervisor gives it up
 	}
 }
 

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -117,8 +119,8 @@ func supervise() verdict {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return verdict{Error: "hide the supervisor: " + err.Error()}
 	}
-	for _, fd := range []int{controlFD, statusFD, jobFD} {
-		unix.CloseOnExec(fd)
+	if err := keepDescriptors(); err != nil {
+		return verdict{Error: "keep descriptors from the program: " + err.Error()}
 	}
 	var j job
 	if err := json.NewDecoder(os.NewFile(jobFD, "job")).Decode(&j); err != nil {
@@ -128,8 +130,27 @@ func supervise() verdict {
 		if err := raiseLoopback(); err != nil {
 			return verdict{Error: "bring up the loopback: " + err.Error()}
 		}
+		if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+			return verdict{Error: "give up capabilities: " + err.Error()}
+		}
 	}
 	return watch(j, listen(os.NewFile(controlFD, "control")), exits)
+}
+
+// keepDescriptors lets the program inherit only what start names. Some may have
+// come down from whoever started the caller of Run.
+func keepDescriptors() error {
+	err := unix.CloseRange(controlFD, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
+	if err == nil {
+		return nil
+	}
+	entries, err := os.ReadDir("/proc/self/fd")
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd >= controlFD {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return err
 }
 
 // listen passes on what the caller of Run says. The channel is closed when
@@ -263,9 +284,6 @@ func start(j job) (pid int, notRun string, err error) {
 	}
 	for range j.Extra {
 		files, next = append(files, next), next+1
-	}
-	for fd := firstFD; fd < int(next); fd++ {
-		unix.CloseOnExec(fd)
 	}
 	pid, err = syscall.ForkExec(path, argv, &syscall.ProcAttr{
 		Dir:   dir,

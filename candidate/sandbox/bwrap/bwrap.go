@@ -67,7 +67,7 @@ func (s *Sandbox) probe(ctx context.Context) (ok bool, said string, err error) {
 		return false, "", err
 	}
 	args := append(s.isolation(sandbox.NetworkNone), flags(s.system)...)
-	args = append(args, "--proc", "/proc", "--dev", "/dev", "--", "true")
+	args = append(args, "--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--", "true")
 	res, err := proc.Run(ctx, proc.Command{
 		Argv: append([]string{s.path}, args...), Dir: "/", Env: []string{"PATH=" + sandbox.DefaultPath},
 		Timeout: 20 * time.Second,

@@ -130,7 +130,9 @@ func (s *Sandbox) arguments(spec sandbox.Spec, dir string) ([]string, error) {
 	}
 
 	args := s.isolation(spec.Network)
-	args = append(args, "--proc", "/proc", "--dev", "/dev")
+	// Settings of the kernel belong to root's uid, whatever its capabilities,
+	// and a program of root has that uid: /proc must not be writable.
+	args = append(args, "--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
 	for _, d := range []string{"/tmp", "/var/tmp", "/dev/shm"} {
 		args = append(args, "--perms", "1777", "--tmpfs", d)
 	}
@@ -193,7 +195,7 @@ func safeTarget(home, target string) bool {
 }
 
 func (s *Sandbox) passwd(spec sandbox.Spec) []byte {
-	b := fmt.Appendf(nil, "%s:x:%d:%d:%[1]s:%s:/bin/sh\n", s.options.User(), os.Geteuid(), os.Getegid(), spec.Home)
+	b := fmt.Appendf(nil, "%s:x:%d:%d::%s:/bin/sh\n", s.options.User(), os.Geteuid(), os.Getegid(), spec.Home)
 	if os.Geteuid() != 0 {
 		b = append(b, "root:x:0:0:root:/:/usr/sbin/nologin\n"...)
 	}
