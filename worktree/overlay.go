@@ -173,7 +173,14 @@ func (s *Store) kind(want ShadowKind) (ShadowKind, error) {
 	if want == ShadowCopy {
 		return ShadowCopy, nil
 	}
-	s.probe.Do(func() { s.overlay = tryOverlay(s.path("work")) })
+	s.probe.Do(func() {
+		dir, err := s.newWork(mark{What: "work"})
+		if err == nil {
+			err = tryOverlay(dir)
+			_ = s.discard(dir) // gc finds it otherwise
+		}
+		s.overlay = err
+	})
 	switch {
 	case want != ShadowAuto && want != ShadowOverlay:
 		return "", fmt.Errorf("%q is no kind of shadow: use overlay or copy", want)
