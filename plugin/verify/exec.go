@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/plugin/wire"
 )
 
@@ -57,7 +58,7 @@ func runTest(c *wire.Grant, timeout time.Duration, stderr io.Writer) (testRun, e
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 
-	shown := &clip{w: stderr}
+	shown := &shared{w: stderr}
 	out, err := newStream(shown)
 	if err != nil {
 		return testRun{}, err
@@ -91,70 +92,53 @@ func runTest(c *wire.Grant, timeout time.Duration, stderr io.Writer) (testRun, e
 	out.r.SetReadDeadline(deadline)
 	errs.r.SetReadDeadline(deadline)
 	copying.Wait()
-	shown.finish()
+	out.shown.Output()
+	errs.shown.Output()
+	shown.endLine()
 	r.tests = tests(&out.tally, &errs.tally)
 	return r, nil
 }
 
-// A stream carries one output of the test to where it is shown and counted.
+// A stream carries one output of the test to where it is counted, and clipped
+// to where it is shown.
 type stream struct {
 	r, w  *os.File
-	shown io.Writer
 	tally tally
+	shown *proc.Capture
 }
 
 func newStream(shown io.Writer) (*stream, error) {
 	r, w, err := os.Pipe()
-	return &stream{r: r, w: w, shown: shown}, err
+	return &stream{r: r, w: w, shown: proc.NewCapture(clip, clip, shown)}, err
 }
+
+// clip is how much is shown of the beginning and of the end of a stream each.
+const clip = 128 << 10
 
 // copy ends when nobody can write any more, or at the read deadline.
 func (s *stream) copy() { _, _ = io.Copy(io.MultiWriter(&s.tally, s.shown), s.r) }
 
-// clipSize is how much is shown of the beginning and of the end each.
-const clipSize = 256 << 10
-
-// A clip passes on the beginning of what is written to it, and the end when it
-// is finished. Errors of w are ignored: what is shown decides nothing.
-type clip struct {
-	mu      sync.Mutex
-	w       io.Writer
-	head    int
-	tail    []byte
-	dropped int
-	last    byte
+// A shared writer passes on whole writes of several streams, and remembers how
+// the last one ended. Errors of w are ignored: what is shown decides nothing.
+type shared struct {
+	mu   sync.Mutex
+	w    io.Writer
+	last byte
 }
 
-func (c *clip) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := len(p)
-	if n > 0 {
-		c.last = p[n-1]
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(p) > 0 {
+		s.last = p[len(p)-1]
+		_, _ = s.w.Write(p)
 	}
-	head := p[:min(n, clipSize-c.head)]
-	if len(head) > 0 {
-		c.w.Write(head)
-		c.head += len(head)
-	}
-	c.tail = append(c.tail, p[len(head):]...)
-	if len(c.tail) > 2*clipSize {
-		drop := len(c.tail) - clipSize
-		c.dropped += drop
-		c.tail = append(c.tail[:0], c.tail[drop:]...)
-	}
-	return n, nil
+	return len(p), nil
 }
 
-// finish writes what was held back and ends the last line.
-func (c *clip) finish() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.dropped > 0 {
-		fmt.Fprintf(c.w, "\n… %d bytes left out …\n", c.dropped)
-	}
-	c.w.Write(c.tail)
-	if c.last != '\n' && c.last != 0 {
-		io.WriteString(c.w, "\n")
+// endLine ends the last line, if something is in it.
+func (s *shared) endLine() {
+	if s.last != 0 && s.last != '\n' {
+		_, _ = s.Write([]byte("\n"))
 	}
 }

@@ -32,17 +32,17 @@ var (
 )
 
 var summaries = []summary{
-	{" in ", regexp.MustCompile(`^=*\s*(?:(?:\d+ [a-z]+(?:, )?)+|no tests ran) in [\d.]+s`), passedFailed, nil}, // pytest
-	{"Ran ", regexp.MustCompile(`^Ran \d+ tests? in `), firstNumber, nil},                                       // unittest
-	{"skipped=", regexp.MustCompile(`^(?:OK|FAILED) \(`), nil, regexp.MustCompile(`skipped=(\d+)`)},             // unittest
-	{" tests ", regexp.MustCompile(`^(?:#|ℹ) tests \d+$`), nil, nil},                                            // node
-	{" pass ", regexp.MustCompile(`^(?:#|ℹ) pass \d+$`), firstNumber, nil},                                      // node
-	{" fail ", regexp.MustCompile(`^(?:#|ℹ) fail \d+$`), firstNumber, nil},                                      // node
-	{"test result: ", regexp.MustCompile(`^test result: `), passedFailed, nil},                                  // cargo
-	{" total", regexp.MustCompile(`^Tests:\s.*\d+ total$`), passedFailed, nil},                                  // jest
-	{"Tests ", regexp.MustCompile(`^\s*Tests\s+\d.*\(\d+\)$`), passedFailed, nil},                               // vitest
-	{" passing (", regexp.MustCompile(`^\s+\d+ passing \(`), firstNumber, nil},                                  // mocha
-	{" failing", regexp.MustCompile(`^\s+\d+ failing$`), firstNumber, nil},                                      // mocha
+	{" in ", regexp.MustCompile(`^=*\s*(?:(?:\d+ (?:passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?|rerun|subtests passed)(?:, )?)+|no tests ran) in [\d.]+s`), passedFailed, nil}, // pytest
+	{"Ran ", regexp.MustCompile(`^Ran \d+ tests? in `), firstNumber, nil},                           // unittest
+	{"skipped=", regexp.MustCompile(`^(?:OK|FAILED) \(`), nil, regexp.MustCompile(`skipped=(\d+)`)}, // unittest
+	{" tests ", regexp.MustCompile(`^(?:#|ℹ) tests \d+$`), nil, nil},                                // node
+	{" pass ", regexp.MustCompile(`^(?:#|ℹ) pass \d+$`), firstNumber, nil},                          // node
+	{" fail ", regexp.MustCompile(`^(?:#|ℹ) fail \d+$`), firstNumber, nil},                          // node
+	{"test result: ", regexp.MustCompile(`^test result: `), passedFailed, nil},                      // cargo
+	{" total", regexp.MustCompile(`^Tests:\s.*\d+ total$`), passedFailed, nil},                      // jest
+	{"Tests ", regexp.MustCompile(`^\s*Tests\s+\d.*\(\d+\)$`), passedFailed, nil},                   // vitest
+	{" passing (", regexp.MustCompile(`^\s+\d+ passing \(`), firstNumber, nil},                      // mocha
+	{" failing", regexp.MustCompile(`^\s+\d+ failing$`), firstNumber, nil},                          // mocha
 	{"Tests run: ", regexp.MustCompile(`Tests run: \d+, Failures: \d+, Errors: \d+, Skipped: \d+\s*$`), // maven
 		regexp.MustCompile(`Tests run: (\d+)`), regexp.MustCompile(`Skipped: (\d+)`)},
 	{"tests failed out of", regexp.MustCompile(`^\d+% tests passed, `), regexp.MustCompile(`out of (\d+)`), nil}, // ctest
@@ -67,8 +67,9 @@ type tally struct {
 	ran   int
 	said  bool
 
-	goRun, goSkip   int // tests that go test -v named
-	goOK, goNothing int // packages that passed, that had nothing to run
+	goNames         bool // go test -v names the tests
+	goDone          int  // top-level tests that passed or failed, when named
+	goOK, goNothing int  // packages that passed, that had nothing to run
 }
 
 func (t *tally) Write(p []byte) (int, error) {
@@ -104,13 +105,11 @@ func (t *tally) count(line string) {
 		t.said = t.said || strings.Contains(line, phrase)
 	}
 	switch {
-	case strings.HasPrefix(line, "=== RUN "):
-		if !strings.Contains(line, "/") {
-			t.goRun++
-		}
+	case strings.Contains(line, "=== RUN   "):
+		t.goNames = true
 		return
-	case strings.HasPrefix(line, "--- SKIP: "):
-		t.goSkip++
+	case topLevel(line, "--- PASS: "), topLevel(line, "--- FAIL: "):
+		t.goDone++
 		return
 	case strings.HasSuffix(line, "[no tests to run]"), strings.HasSuffix(line, "[no test files]"):
 		t.goNothing++
@@ -125,6 +124,13 @@ func (t *tally) count(line string) {
 			t.ran += sum(s.add, line) - sum(s.sub, line)
 		}
 	}
+}
+
+// topLevel reports whether the line ends a Go test that is not a subtest.
+// What the test printed may stand before it.
+func topLevel(line, end string) bool {
+	_, name, ok := strings.Cut(line, end)
+	return ok && !strings.Contains(name, "/")
 }
 
 func sum(r *regexp.Regexp, line string) int {
@@ -147,13 +153,16 @@ func tests(all ...*tally) Tests {
 		sum.known = sum.known || t.known
 		sum.said = sum.said || t.said
 		sum.ran += t.ran
-		sum.goRun += t.goRun
-		sum.goSkip += t.goSkip
+		sum.goNames = sum.goNames || t.goNames
+		sum.goDone += t.goDone
 		sum.goOK += t.goOK
 		sum.goNothing += t.goNothing
 	}
-	r := Tests{Known: sum.known || sum.goRun > 0, Ran: max(sum.ran+sum.goRun-sum.goSkip, 0)}
-	uncounted := sum.goOK > 0 && sum.goRun == 0
+	r := Tests{Known: sum.known || sum.goNames, Ran: max(sum.ran, 0)}
+	if sum.goNames {
+		r.Ran += sum.goDone
+	}
+	uncounted := sum.goOK > 0 && !sum.goNames
 	r.said = sum.said && r.Ran == 0 && !uncounted
 	r.None = r.Ran == 0 && !uncounted && (r.Known || sum.said || sum.goNothing > 0)
 	return r
