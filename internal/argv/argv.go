@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -17,6 +18,9 @@ func Split(s string) ([]string, error) {
 	s = strings.TrimSpace(s)
 	if strings.ContainsAny(s, "\x00\r") {
 		return nil, refused("a control character")
+	}
+	if !utf8.ValidString(s) {
+		return nil, errors.New("the command is not UTF-8")
 	}
 	file, err := syntax.NewParser(syntax.KeepComments(true), syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(s), "")
 	if err != nil {
@@ -184,8 +188,8 @@ func doubleQuoted(out *strings.Builder, s string) {
 }
 
 // Join writes argv as a command line for people and for Split, which gives
-// argv back when its first word is not empty and no word holds a NUL or a
-// carriage return.
+// argv back when its first word is not empty and all are UTF-8 without a NUL or
+// a carriage return.
 func Join(argv []string) string {
 	words := make([]string, len(argv))
 	for i, a := range argv {
