@@ -53,7 +53,7 @@ func Find(o sandbox.Options) Found {
 		}
 		for from, to := range t.home {
 			if p := filepath.Join(root, from); !o.Hides(p) && isDir(p) {
-				f.home[to] = p
+				f.home[to], found = p, true
 			}
 		}
 		if !found {
