@@ -135,7 +135,7 @@ func texts(paths []bytestring.String) []string {
 	return out
 }
 
-// causes says in words why requirements are not met.
+// causes says in words why requirements are not met, each cause once.
 func causes(v judge.Verdict) []string {
 	var out []string
 	for _, r := range v.Requirements {
@@ -143,7 +143,9 @@ func causes(v judge.Verdict) []string {
 			continue
 		}
 		for _, f := range r.Findings {
-			out = append(out, r.Name+": "+compare.Words(f))
+			if words := compare.Words(f); !slices.Contains(out, words) {
+				out = append(out, words)
+			}
 		}
 	}
 	return out

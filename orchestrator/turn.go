@@ -243,7 +243,7 @@ func (t *turn) makeBase(ctx context.Context) *ending {
 		t.notice("base: %s", note)
 	}
 	if len(protected) > 0 {
-		t.notice("protected: %s", strings.Join(protected, " "))
+		t.emit(event.Notice{Text: "protected: " + strings.Join(protected, " ")})
 	}
 	return nil
 }

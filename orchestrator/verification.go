@@ -141,7 +141,7 @@ func (l *life) verify(ctx context.Context, sealed *worktree.Sealed, name string,
 		if end != nil {
 			return none, end
 		}
-		one.OutputTail = l.tailOf(sandbox.Result{Stdout: res.Stderr})
+		one.OutputTail = withoutNote(l.tailOf(sandbox.Result{Stdout: res.Stderr}))
 		kept = fold(kept, one, i, res.Duration)
 		l.keepTestLog(res, i)
 	}
@@ -297,6 +297,15 @@ func (t *turn) tailOf(res sandbox.Result) string {
 			text = text[nl+1:]
 		}
 		text = strings.ToValidUTF8(text, "")
+	}
+	return text
+}
+
+// withoutNote takes the plugin's own last line off the test's output.
+func withoutNote(text string) string {
+	body := strings.TrimSuffix(text, "\n")
+	if i := strings.LastIndexByte(body, '\n') + 1; strings.HasPrefix(body[i:], builtin+": ") {
+		return body[:i]
 	}
 	return text
 }

@@ -59,3 +59,9 @@ func GitVersion(ctx context.Context) (string, error) {
 	}
 	return fmt.Sprintf("git %d.%d", major, minor), nil
 }
+
+// Resolve returns the id of the commit that a revision as people write it
+// names in this repository.
+func (r *Repository) Resolve(ctx context.Context, rev string) (string, error) {
+	return r.commit(ctx, rev)
+}

@@ -207,6 +207,16 @@ name the winner. Your own tree is not touched until you adopt one.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       version(),
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return c.Help()
+			}
+			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+				return usagef("there is no command %q: did you mean %s?", args[0], strings.Join(near, " or "))
+			}
+			return usagef("there is no command %q (see `bestof --help`)", args[0])
+		},
 	}
 	root.SetVersionTemplate("bestof {{.Version}}\n")
 	flags := root.PersistentFlags()

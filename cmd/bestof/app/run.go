@@ -294,8 +294,17 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 	}
 	kind, rev := worktree.BaseRev, o.base
 	switch o.base {
-	case "snapshot", "head":
-		kind, rev = worktree.BaseKind(o.base), ""
+	case "snapshot":
+		kind, rev = worktree.BaseSnapshot, ""
+	case "head":
+		kind, rev = worktree.BaseHead, ""
+		if s.repo.Head() == "" {
+			return none, usagef("--base head: this branch has no commit yet: leave it out to start from your tree as it is")
+		}
+	default:
+		if _, err := s.repo.Resolve(ctx, rev); err != nil {
+			return none, usagef("--base: %w", err)
+		}
 	}
 	cfg := orchestrator.Config{
 		Repo: s.repo, Store: s.store, Sandbox: sb, Self: self, Now: time.Now, Redactor: redact.New(redact.FromEnviron(a.Environ)),

@@ -19,9 +19,14 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/bestof-dev/bestof/internal/proc"
 )
 
 func TestMain(m *testing.M) {
+	if code, ok := proc.Supervise(os.Args); ok {
+		os.Exit(code)
+	}
 	testscript.Main(m, map[string]func(){
 		"bestof": func() {
 			os.Exit(Main(context.Background(), os.Args, Process{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Environ: os.Environ()}))
@@ -206,28 +211,22 @@ func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // nothing WORD waits until no process has WORD in its command line, and fails
-// if one still has after ten seconds. With ! it fails unless there is one now.
+// if one still has after ten seconds. With ! it waits until one has.
 func cmdNothing(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: nothing WORD")
 	}
-	if neg {
-		if len(processesWith(args[0])) == 0 {
-			ts.Fatalf("no process has %q in its command line", args[0])
-		}
-		return
-	}
 	deadline := time.Now().Add(10 * time.Second)
 	for tick := time.NewTicker(10 * time.Millisecond); ; <-tick.C {
 		found := processesWith(args[0])
-		if len(found) == 0 {
+		if (len(found) == 0) != neg {
 			return
 		}
 		if time.Now().After(deadline) {
 			for _, pid := range found {
 				_ = syscall.Kill(pid, syscall.SIGKILL) // leave no mess for the next test
 			}
-			ts.Fatalf("processes %v still have %q in their command lines", found, args[0])
+			ts.Fatalf("after ten seconds the processes with %q in their command lines are %v", args[0], found)
 		}
 	}
 }
