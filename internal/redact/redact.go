@@ -17,6 +17,7 @@ const Mark = "[redacted]"
 
 const (
 	minSecret = 4        // shorter ones would redact everything
+	minToken  = 15       // no token of shapes is shorter
 	window    = 512      // bytes of a word in which the shape of a token is looked for
 	pemMax    = 16 << 10 // bytes of a private key that are dropped without seeing its end
 )
@@ -173,6 +174,9 @@ func (w *writer) step(rest []byte, last bool) int {
 			return 0
 		}
 		w.inWord = true
+		if len(word) < minToken {
+			break
+		}
 		if m := shapes.FindSubmatchIndex(word); m != nil {
 			w.token = m[2]
 		}
@@ -194,7 +198,9 @@ func (w *writer) step(rest []byte, last bool) int {
 	}
 	switch {
 	case w.cover > 0:
-		w.cover--
+		if w.cover--; w.cover == 0 {
+			w.inWord = false // what follows a secret is a word of its own
+		}
 	case !w.swallow:
 		w.out = append(w.out, c)
 	}
