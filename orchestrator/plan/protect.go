@@ -37,7 +37,7 @@ var languages = []language{
 		"tests/", "benches/", ".cargo/", "rust-toolchain", "rust-toolchain.toml", "nextest.toml",
 	}},
 	{"java", []string{"*.java", "*.kt", "*.scala", "*.groovy"}, []string{
-		"src/test/", "**/src/test/", "**/src/*Test/", "*Test.java", "*Tests.java", "Test*.java", "*IT.java", "*Test.kt", "*Spec.groovy", "junit-platform.properties",
+		"**/src/test/", "**/src/*Test/", "*Test.java", "*Tests.java", "Test*.java", "*IT.java", "*Test.kt", "*Spec.groovy", "junit-platform.properties",
 	}},
 	{"c", []string{"*.c", "*.h", "*.cc", "*.cpp", "*.cxx", "*.hpp"}, []string{
 		"test/", "tests/", "test_*.c", "*_test.c", "test_*.cc", "*_test.cc", "test_*.cpp", "*_test.cpp",
@@ -113,7 +113,8 @@ func ProtectedIn(dir string, test, paths, extra []string) []string {
 		}
 	}
 	through := programs(test)
-	isOpaque := len(test) > 0 && (strings.Contains(test[0], "/") || slices.ContainsFunc(through, func(p string) bool { return slices.Contains(opaque, p) }))
+	isOpaque := slices.ContainsFunc(through, func(p string) bool { return slices.Contains(opaque, p) }) ||
+		len(test) > 0 && t.files[t.clean(test[0])]
 	for _, r := range runners {
 		used := slices.ContainsFunc(through, func(p string) bool { return slices.Contains(r.programs, p) })
 		if used || isOpaque && t.has(r.globs) {
