@@ -231,3 +231,21 @@ type Revision struct {
 	Task   string   `json:"task"`   // the next attempt's task text
 	Causes []string `json:"causes"` // one line for each unmet requirement of each candidate
 }
+
+// Interrupt makes the document of a run whose orchestrator died say only what
+// is known: nothing was chosen and nothing adopted.
+func (d *Document) Interrupt() {
+	d.Phase, d.Owner = Interrupted, nil
+	d.Winner, d.Tie, d.Ranking, d.Adopted = nil, nil, []Rank{}, nil
+	d.Reason = "interrupted: the orchestrator died before the run ended; run it again"
+	d.ExitCode = interruptedStatus
+	for i := range d.Candidates {
+		c := &d.Candidates[i]
+		if c.State != candidate.Done {
+			c.State, c.Outcome, c.Detail = candidate.Done, candidate.Cancelled, "the orchestrator died"
+		}
+	}
+}
+
+// interruptedStatus is the exit status of an interrupted run.
+const interruptedStatus = 130

@@ -231,6 +231,9 @@ func (s *Store) load(id string) (Document, error) {
 	if doc.Run != id {
 		return Document{}, fmt.Errorf("run %s: its record says it is run %q", id, doc.Run)
 	}
+	if doc.Phase == Running && (doc.Owner == nil || !doc.Owner.Alive()) {
+		doc.Interrupt()
+	}
 	return doc, nil
 }
 

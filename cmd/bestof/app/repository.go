@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bestof-dev/bestof/candidate"
 	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/orchestrator"
 	"github.com/bestof-dev/bestof/orchestrator/record"
@@ -62,11 +61,15 @@ func (a *app) settle(ctx context.Context, s *site) error {
 		if err := reap(doc); err != nil {
 			return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("end what run %s left running: %w", doc.Run, err)}
 		}
-		interrupt(&doc)
-		if err := s.records.Update(doc); err != nil {
-			return statusError{orchestrator.ExitInfrastructure, err}
+		doc.Interrupt()
+		for i := range doc.Candidates {
+			doc.Candidates[i].Processes = nil
 		}
 		a.warn("run %s was interrupted: nothing was adopted; run it again", doc.Run)
+		if err := s.records.Update(doc); err != nil {
+			// Whoever reads the record sees all the same that its owner is dead.
+			a.warn("that could not be written down: %v", err)
+		}
 	}
 	if len(abandoned) > 0 {
 		// Its shadows go too. A failure here costs disk, not correctness.
@@ -97,20 +100,4 @@ func reap(doc record.Document) error {
 		}
 	}
 	return nil
-}
-
-// interrupt makes the document of an abandoned run say what is known.
-func interrupt(doc *record.Document) {
-	doc.Phase = record.Interrupted
-	doc.Owner = nil
-	doc.Winner, doc.Tie, doc.Ranking, doc.Adopted = nil, nil, []record.Rank{}, nil
-	doc.Reason = "interrupted: the orchestrator died before the run ended; run it again"
-	doc.ExitCode = orchestrator.ExitInterrupted
-	for i := range doc.Candidates {
-		c := &doc.Candidates[i]
-		c.Processes = nil
-		if c.State != candidate.Done {
-			c.State, c.Outcome, c.Detail = candidate.Done, candidate.Cancelled, "the orchestrator died"
-		}
-	}
 }
