@@ -138,11 +138,8 @@ func (s Safe) CutLeft(max int, mark string) Safe {
 	if m.Width() > max {
 		m = Safe{}
 	}
-	for drop := w - max + m.Width(); ; drop++ {
-		if _, tail := s.splitAtLeast(drop); tail.Width()+m.Width() <= max {
-			return Safe{m.s + tail.s}
-		}
-	}
+	_, tail := s.splitAtLeast(w - max + m.Width())
+	return Safe{m.s + tail.s}
 }
 
 // Split divides s after at most width cells, never inside a letter and its

@@ -56,14 +56,45 @@ func (c colouring) line(number int) []coloured {
 	return c[number-1]
 }
 
-// colour finds the tokens of text by the grammar that goes with the file's
-// name. It returns nil when there is none, or when the grammar is too slow,
-// fails, or does not give back the text it was given.
-func colour(name, text string) (out colouring) {
-	if len(text) > maxHighlighted || !utf8.ValidString(text) {
+// A painter colours code. Its zero value is ready.
+type painter struct {
+	grammars map[string]chroma.Lexer // by extension: to find one takes milliseconds
+}
+
+// grammar is the one that goes with a file's name, or nil.
+func (p *painter) grammar(name string) chroma.Lexer {
+	base := path.Base(name)
+	if len(base) > 255 {
 		return nil
 	}
-	lexer := lexers.Match(path.Base(name))
+	ext := path.Ext(base)
+	if p.grammars == nil {
+		p.grammars = map[string]chroma.Lexer{}
+	}
+	find := func(key string) chroma.Lexer {
+		l, ok := p.grammars[key]
+		if !ok {
+			l = lexers.Match(key)
+			p.grammars[key] = l
+		}
+		return l
+	}
+	if ext != "" {
+		if l := find("x" + ext); l != nil {
+			return l
+		}
+	}
+	return find(base)
+}
+
+// colour finds the tokens of text. It returns nil when no grammar goes with the
+// file's name, or when the grammar is too slow, fails, or does not give back the
+// text it was given.
+func (p *painter) colour(name, text string) (out colouring) {
+	if text == "" || len(text) > maxHighlighted || !utf8.ValidString(text) {
+		return nil
+	}
+	lexer := p.grammar(name)
 	if lexer == nil {
 		return nil
 	}

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/bestof-dev/bestof/judge"
 	"github.com/bestof-dev/bestof/orchestrator/compare"
@@ -16,7 +17,7 @@ const maxMatrix = 40
 // change, the requirements and the files that they touched.
 func Compare(w io.Writer, m compare.Model, o Options) error {
 	p := &page{look: o.Look}
-	p.say(bold, "Run %s: %s, %s changed, %s", m.Run, count(len(m.Candidates), "candidate", "candidates"),
+	p.para(bold, 0, "Run %s: %s, %s changed, %s", m.Run, count(len(m.Candidates), "candidate", "candidates"),
 		count(len(m.Files), "file", "files"), count(len(m.Clusters), "different change", "different changes"))
 	if m.Winner > 0 {
 		p.para(green, 0, "Winner: %s. %s", id(m.Winner), m.Reason)
@@ -59,7 +60,7 @@ func (p *page) clusters(m compare.Model) {
 }
 
 // requirements is a matrix: one row for each requirement, one column for each
-// candidate.
+// candidate that was judged.
 func (p *page) requirements(m compare.Model) {
 	names := m.RequirementNames()
 	if len(names) == 0 {
@@ -72,19 +73,24 @@ func (p *page) requirements(m compare.Model) {
 		judge.Unmet:     {p.text("no"), red},
 		judge.Undecided: {p.text("?"), yellow},
 	}
-	p.matrix("requirement", m, len(names), 6, func(i int) (string, []bit) {
-		row := make([]bit, len(m.Candidates))
-		for j, c := range m.Candidates {
-			for _, r := range c.Requirements {
-				if r.Name == names[i] {
-					row[j] = mark[r.Decision]
-				}
+	var judged []int
+	for j, c := range m.Candidates {
+		if len(c.Requirements) > 0 {
+			judged = append(judged, j)
+		}
+	}
+	p.matrix("requirement", m, judged, 4, len(names), func(i, j int) bit {
+		for _, r := range m.Candidates[j].Requirements {
+			if r.Name == names[i] {
+				return mark[r.Decision]
 			}
 		}
-		return names[i], row
-	})
+		return bit{}
+	}, func(i int) string { return names[i] })
 }
 
+// overlap is a matrix: one row for each file, one column for each candidate
+// that changed something.
 func (p *page) overlap(m compare.Model) {
 	if len(m.Files) == 0 {
 		return
@@ -92,52 +98,69 @@ func (p *page) overlap(m compare.Model) {
 	p.line()
 	p.say(bold, "Files")
 	n := min(len(m.Files), maxMatrix)
-	p.matrix("file", m, n, 9, func(i int) (string, []bit) {
-		f := m.Files[i]
-		row := make([]bit, len(m.Candidates))
-		for j, t := range f.Touch {
-			switch {
-			case t == nil:
-				row[j] = bit{p.text("%s", p.glyph("·", ".")), dim}
-			case t.Binary:
-				row[j] = bit{p.text("binary"), normal}
-			case t.Added == 0 && t.Deleted == 0:
-				row[j] = bit{p.text("%s", t.Status), normal}
-			default:
-				row[j] = bit{p.text("%s", p.lines(t.Added, t.Deleted)), normal}
-			}
-			if t != nil && f.Same && f.By > 1 {
-				row[j].style = cyan
-			}
+	narrow := p.look.Width > 0 && p.look.Width < 60
+	cell := 7
+	if narrow {
+		cell = 4
+	}
+	var changed []int
+	for j, c := range m.Candidates {
+		if c.Cluster >= 0 {
+			changed = append(changed, j)
 		}
-		return f.Path, row
-	})
+	}
+	p.matrix("file", m, changed, cell, n, func(i, j int) bit {
+		f := m.Files[i]
+		t := f.Touch[j]
+		var b bit
+		switch {
+		case t == nil:
+			return bit{p.text("%s", p.glyph("·", ".")), dim}
+		case narrow:
+			b.text = p.text("x")
+		case t.Binary:
+			b.text = p.text("binary")
+		case t.Added == 0 && t.Deleted == 0:
+			b.text = p.text("%s", t.Status)
+		default:
+			b.text = p.text("%s", p.lines(t.Added, t.Deleted))
+		}
+		if f.Same && f.By > 1 {
+			b.style = cyan
+		}
+		return b
+	}, func(i int) string { return m.Files[i].Path })
 	if rest := len(m.Files) - n; rest > 0 {
-		p.say(dim, "%s: bestof compare %s --html FILE lists all", count(rest, "more file", "more files"), m.Run)
+		p.para(dim, 0, "%s: bestof compare %s --html FILE lists all", count(rest, "more file", "more files"), m.Run)
 	}
 }
 
-// matrix writes rows with a column for each candidate, in as many blocks as the
-// width asks for.
-func (p *page) matrix(head string, m compare.Model, rows, cell int, row func(int) (string, []bit)) {
-	per := len(m.Candidates)
+// matrix writes rows with a column for each of the candidates which, by their
+// index, in as many blocks as the width asks for.
+func (p *page) matrix(head string, m compare.Model, which []int, cell, rows int, at func(i, j int) bit, name func(i int) string) {
+	per := max(len(which), 1)
 	if p.look.Width > 0 {
 		per = min(per, max(1, (p.look.Width-min(p.look.Width/2, 30))/(cell+2)))
 	}
-	for from := 0; from < len(m.Candidates); from += per {
-		to := min(from+per, len(m.Candidates))
+	for block := range slices.Chunk(which, per) {
+		if block[0] != which[0] {
+			p.line()
+		}
 		columns := []column{{head: head, shrink: 1, least: 8, paths: true}}
-		for _, c := range m.Candidates[from:to] {
-			name := id(c.Number)
-			if c.Number == m.Winner {
-				name += "*"
+		for _, j := range block {
+			title := id(m.Candidates[j].Number)
+			if m.Candidates[j].Number == m.Winner {
+				title += "*"
 			}
-			columns = append(columns, column{head: name})
+			columns = append(columns, column{head: title})
 		}
 		var out [][]bit
 		for i := range rows {
-			name, cells := row(i)
-			out = append(out, append([]bit{{p.text("%s", name), normal}}, cells[from:to]...))
+			row := []bit{{p.text("%s", name(i)), normal}}
+			for _, j := range block {
+				row = append(row, at(i, j))
+			}
+			out = append(out, row)
 		}
 		p.table(columns, out)
 	}

@@ -50,7 +50,7 @@ func Diff(w io.Writer, files iter.Seq[compare.FileDiff], o DiffOptions) error {
 func facts(f compare.FileDiff) []string {
 	out := []string{f.Status()}
 	if f.Old.Mode != f.New.Mode && f.Old.Mode != "" && f.New.Mode != "" {
-		out = append(out, "mode "+modeWord(f.Old.Mode)+" to "+modeWord(f.New.Mode))
+		out = append(out, modeWord(f.Old.Mode)+" to "+modeWord(f.New.Mode))
 	} else if m := modeWord(f.Old.Mode + f.New.Mode); (f.Old.Mode == "" || f.New.Mode == "") && m != "file" {
 		out = append(out, m)
 	}
@@ -77,7 +77,7 @@ func modeWord(mode string) string {
 }
 
 func (p *page) file(f compare.FileDiff, sideBySide bool) {
-	p.line(bit{p.text("%s", f.Path()), bold})
+	p.para(bold, 0, "%s", f.Path())
 	what := ""
 	for i, s := range facts(f) {
 		if i > 0 {
@@ -91,7 +91,7 @@ func (p *page) file(f compare.FileDiff, sideBySide bool) {
 	p.para(dim, 0, "%s", what)
 	var old, new colouring
 	if p.look.Color {
-		old, new = colour(f.Old.Path, f.OldText), colour(f.New.Path, f.NewText)
+		old, new = p.painter.colour(f.Old.Path, f.OldText), p.painter.colour(f.New.Path, f.NewText)
 	}
 	digits := 1
 	for _, h := range f.Hunks {

@@ -16,8 +16,8 @@ import (
 	"github.com/bestof-dev/bestof/orchestrator/compare"
 )
 
-// maxPageRows is how many rows of code a page holds; files after that are named
-// with the command that shows them.
+// maxPageRows is how many rows of code a page holds; after that it names the
+// command that shows the rest.
 const maxPageRows = 200_000
 
 // HTML is what CompareHTML needs besides a writer.
@@ -52,8 +52,9 @@ var pageTemplate = sync.OnceValue(func() *template.Template {
 })
 
 type htmlPage struct {
-	html HTML
-	rows int // left of maxPageRows
+	html    HTML
+	painter painter
+	rows    int // left of maxPageRows
 }
 
 func clean(s string) term.Safe { return term.Clean(s, 0) }
@@ -264,8 +265,9 @@ func (v *htmlPage) section(from, to int) htmlSection {
 	s.Files = func(yield func(htmlDiff) bool) {
 		for f := range files {
 			d := v.diff(f)
-			if v.rows <= 0 {
-				d.Hunks, d.Left = nil, clean("left out of this page: "+command)
+			if v.rows < 0 {
+				yield(htmlDiff{Left: clean("The page is full. For the rest: " + command)})
+				return
 			}
 			if !yield(d) {
 				return
@@ -306,11 +308,11 @@ func (v *htmlPage) diff(f compare.FileDiff) htmlDiff {
 	for _, s := range facts(f) {
 		d.Facts = append(d.Facts, clean(s))
 	}
-	if len(f.Hunks) == 0 || v.rows <= 0 {
+	if len(f.Hunks) == 0 || v.rows < 0 {
 		return d
 	}
 	d.Lines = (&page{look: term.Look{UTF8: true}}).lines(f.Added, f.Deleted)
-	old, new := colour(f.Old.Path, f.OldText), colour(f.New.Path, f.NewText)
+	old, new := v.painter.colour(f.Old.Path, f.OldText), v.painter.colour(f.New.Path, f.NewText)
 	for _, h := range f.Hunks {
 		out := htmlHunk{Head: fmt.Sprintf("@@ -%d,%d +%d,%d @@", h.OldStart, h.OldLines, h.NewStart, h.NewLines)}
 		for _, r := range h.Rows {

@@ -231,23 +231,7 @@ func (p *page) seat(s *seat, agents int, now time.Time) {
 	if room := p.look.Width - used - 1; room >= 8 && s.activity != "" {
 		bits = append(bits, bit{p.text(" "), normal}, bit{p.cut(p.text("%s", oneLine(s.activity)), room), dim})
 	}
-	p.fill(bits)
-}
-
-// fill writes bits as one line, cut at the page's width.
-func (p *page) fill(bits []bit) {
-	room := p.look.Width
-	for i, b := range bits {
-		if w := b.text.Width(); w > room {
-			bits[i].text = p.cut(b.text, max(room, 1))
-			p.line(bits[:i+1]...)
-			return
-		} else if room -= w; room == 0 {
-			p.line(bits[:i+1]...)
-			return
-		}
-	}
-	p.line(bits...)
+	p.fill(bits...)
 }
 
 // oneLine makes an agent's line readable before it is cleaned: what only

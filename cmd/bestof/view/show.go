@@ -45,13 +45,16 @@ func Runs(w io.Writer, runs []Summary, o Options) error {
 	for _, r := range runs {
 		result, st := result(r)
 		task, _, _ := strings.Cut(strings.TrimSpace(r.Task), "\n")
+		if r.Fault != "" {
+			task = r.Fault
+		}
 		rows = append(rows, []bit{
 			{p.text("%s", r.Run), normal}, {p.text("%s", o.clock(r.Started)), dim},
 			{p.text("%s", result), st}, {p.text("%d", r.Candidates), normal}, {p.text("%s", task), normal},
 		})
 	}
 	p.table([]column{
-		{head: "run"}, {head: "started", shrink: 2, least: 16}, {head: "result", shrink: 1, least: 10},
+		{head: "run"}, {head: "started", shrink: 2, least: 16}, {head: "result", shrink: 1, least: 11},
 		{head: "n", right: true, shrink: 3, least: 2}, {head: "task", shrink: 4, least: 8},
 	}, rows)
 	return p.flush(w)
@@ -60,7 +63,7 @@ func Runs(w io.Writer, runs []Summary, o Options) error {
 func result(r Summary) (string, style) {
 	switch {
 	case r.Fault != "":
-		return "unreadable: " + r.Fault, red
+		return "unreadable", red
 	case r.Phase == record.Running:
 		return "running", cyan
 	case r.Phase == record.Interrupted:
@@ -99,12 +102,12 @@ func Show(w io.Writer, doc record.Document, o Options) error {
 		started += ", took " + elapsed(time.Duration(doc.DurationMS)*time.Millisecond)
 	}
 	head("Started", "%s", started)
-	for i, l := range strings.Split(strings.TrimSpace(doc.Task), "\n") {
-		label := ""
-		if i == 0 {
-			label = "Task"
+	label := "Task"
+	for l := range strings.Lines(doc.Task) {
+		if l = strings.TrimSpace(l); l != "" {
+			head(label, "%s", l)
+			label = ""
 		}
-		head(label, "%s", l)
 	}
 	if len(doc.Settings.Test) > 0 {
 		head("Test", "%s", strings.Join(doc.Settings.Test, " "))
@@ -135,7 +138,7 @@ func (p *page) candidate(c compare.Candidate, rc record.Candidate) {
 	if outcome == "" {
 		outcome = "unfinished (" + string(rc.State) + ")"
 	}
-	p.line(bit{p.text("%s", id(c.Number)), bold}, bit{p.text(" %s ", c.Agent), normal}, bit{p.text("%s", outcome), outcomeStyle(c.Outcome)},
+	p.fill(bit{p.text("%s", id(c.Number)), bold}, bit{p.text(" %s ", c.Agent), normal}, bit{p.text("%s", outcome), outcomeStyle(c.Outcome)},
 		bit{p.text(" after %s, %s", elapsed(time.Duration(rc.DurationMS)*time.Millisecond), count(rc.Rounds, "round", "rounds")), dim})
 	say := func(s style, format string, args ...any) { p.para(s, 2, format, args...) }
 	if c.Detail != "" {
@@ -183,7 +186,11 @@ func (p *page) candidate(c compare.Candidate, rc record.Candidate) {
 			if f.Binary {
 				size = "binary"
 			}
-			p.line(bit{p.text("  %-9s", f.Status), dim}, bit{p.text(" %s ", string(f.Path)), normal}, bit{p.text("%s", size), dim})
+			head, path, tail := p.text("  %-9s", f.Status), p.text(" %s ", string(f.Path)), p.text("%s", size)
+			if room := p.look.Width - head.Width() - tail.Width(); p.look.Width > 0 {
+				path = path.CutLeft(room, p.more())
+			}
+			p.line(bit{head, dim}, bit{path, normal}, bit{tail, dim})
 		}
 	}
 	for _, n := range c.Notes {
@@ -197,6 +204,9 @@ func (p *page) candidate(c compare.Candidate, rc record.Candidate) {
 		say(dim, "usage: %s", strings.Join(parts, ", "))
 	}
 }
+
+// maxOutput is how many of the last lines of a test's output are shown.
+const maxOutput = 8
 
 func (p *page) evidence(e record.Evidence) {
 	say := func(s style, format string, args ...any) { p.para(s, 2, format, args...) }
@@ -224,4 +234,12 @@ func (p *page) evidence(e record.Evidence) {
 		parts = append(parts, fmt.Sprintf("%d of %d runs passed", achieved, n))
 	}
 	say(dim, "%s (round %d): %s", e.Plugin, e.Round+1, strings.Join(parts, ", "))
+	if e.Evidence.Flip == judge.FlipAchieved || strings.TrimSpace(e.OutputTail) == "" {
+		return
+	}
+	lines := strings.Split(strings.TrimRight(e.OutputTail, "\n"), "\n")
+	for _, l := range lines[max(len(lines)-maxOutput, 0):] {
+		t, _ := untab(l, 0)
+		p.fill(bit{p.text("    "), dim}, bit{p.fit(t), dim})
+	}
 }

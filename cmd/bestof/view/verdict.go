@@ -103,12 +103,14 @@ func (p *page) headline(doc record.Document, m compare.Model) {
 			why("%s", doc.Reason)
 		}
 	default:
-		p.para(bold.with(red), 0, "No winner: none of %s qualified. Nothing was changed.", count(len(m.Candidates), "candidate", "candidates"))
+		p.para(bold.with(red), 0, "No winner: none of %s qualified.", count(len(m.Candidates), "candidate", "candidates"))
 		if doc.Reason != "" {
 			why("%s", doc.Reason)
 		}
 		if a := doc.Adopted; a != nil {
 			p.adopted(a)
+		} else {
+			why("Your tree is as it was.")
 		}
 	}
 }
@@ -144,7 +146,7 @@ func short(oid string) string {
 func (p *page) standing(m compare.Model) {
 	columns := []column{
 		{head: "#", right: true}, {head: "who"}, {head: "agent", shrink: 2, least: 6}, {head: "outcome"},
-		{head: "files", right: true, shrink: 3, least: 5}, {head: "lines"}, {head: "held", shrink: 4, least: 4},
+		{head: "files", right: true, shrink: 3, least: 5}, {head: "lines"}, {head: "reqs", shrink: 4, least: 4},
 		{head: "why", shrink: 5, least: 12},
 	}
 	var rows [][]bit

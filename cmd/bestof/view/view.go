@@ -46,8 +46,9 @@ type bit struct {
 
 // A page collects lines for a stream of a certain look.
 type page struct {
-	look term.Look
-	b    strings.Builder
+	look    term.Look
+	painter painter
+	b       strings.Builder
 }
 
 // text is the one way from strings to a page: whatever was formatted is
@@ -93,6 +94,19 @@ func (p *page) write(bits ...bit) {
 func (p *page) line(bits ...bit) {
 	p.write(bits...)
 	p.b.WriteByte('\n')
+}
+
+// fill writes bits as one line, cut at the page's width.
+func (p *page) fill(bits ...bit) {
+	for room, i := p.look.Width, 0; p.look.Width > 0 && i < len(bits); i++ {
+		if w := bits[i].text.Width(); w >= room {
+			bits[i].text = p.cut(bits[i].text, max(room, 1))
+			bits = bits[:i+1]
+		} else {
+			room -= w
+		}
+	}
+	p.line(bits...)
 }
 
 func (p *page) say(s style, format string, args ...any) {
