@@ -125,14 +125,9 @@ func (s *Sandbox) run(ctx context.Context, spec sandbox.Spec, dir string, progra
 	go func() { done <- program(timed, p) }()
 
 	var exit Exit
-	end := sandbox.Exited
 	select {
 	case exit = <-done:
 	case <-timed.Done():
-		end = sandbox.Deadline
-		if ctx.Err() != nil {
-			end = sandbox.Stopped
-		}
 		patience := time.NewTimer(max(spec.Grace, 10*time.Second))
 		defer patience.Stop()
 		select {
@@ -140,6 +135,12 @@ func (s *Sandbox) run(ctx context.Context, spec sandbox.Spec, dir string, progra
 		case <-patience.C:
 			return sandbox.Result{}, s.broken(fmt.Errorf("program %s does not return when its context ends", spec.Argv[0]))
 		}
+	}
+	end := sandbox.Exited
+	if ctx.Err() != nil {
+		end = sandbox.Stopped
+	} else if timed.Err() != nil {
+		end = sandbox.Deadline
 	}
 	return sandbox.Result{
 		End: end, Code: exit.Code, Signal: exit.Signal, OOM: exit.OOM,

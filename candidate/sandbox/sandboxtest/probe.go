@@ -1,7 +1,6 @@
 package sandboxtest
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -35,7 +34,7 @@ var probes = map[string]fake.Program{
 	"stdin":     probeStdin,
 	"flood":     probeFlood,
 	"write":     probeWrite,
-	"wait":      fake.Hang,
+	"wait":      probeWait,
 	"tty":       probeTTY,
 	"die":       probeDie,
 	"daemon":    probeDaemon,
@@ -93,6 +92,14 @@ func probeExit(_ context.Context, p *fake.Process) fake.Exit {
 	return fake.Exit{Code: n}
 }
 
+func probeWait(ctx context.Context, _ *fake.Process) fake.Exit {
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Hour):
+	}
+	return fake.Exit{}
+}
+
 func probeEnv(_ context.Context, p *fake.Process) fake.Exit {
 	fmt.Fprint(p.Stdout, strings.Join(p.Env, "\x00"))
 	return fake.Exit{}
@@ -114,17 +121,23 @@ func probeStdin(_ context.Context, p *fake.Process) fake.Exit {
 }
 
 // floodLine is line n of a flood; all have the same length.
-func floodLine(n int) string { return fmt.Sprintf("%015d\n", n) }
+func floodLine(n int) string {
+	digits := strconv.Itoa(n)
+	return "000000000000000"[len(digits):] + digits + "\n"
+}
 
 func probeFlood(_ context.Context, p *fake.Process) fake.Exit {
 	lines, _ := strconv.Atoi(p.Args[0])
+	const block = 4096
 	for _, w := range []io.Writer{p.Stdout, p.Stderr} {
-		b := bufio.NewWriterSize(w, 1<<16)
+		b := make([]byte, 0, block*16)
 		for n := range lines {
-			b.WriteString(floodLine(n))
-		}
-		if err := b.Flush(); err != nil {
-			return fail(p, err)
+			if b = append(b, floodLine(n)...); len(b) == cap(b) || n == lines-1 {
+				if _, err := w.Write(b); err != nil {
+					return fail(p, err)
+				}
+				b = b[:0]
+			}
 		}
 	}
 	return fake.Exit{}
