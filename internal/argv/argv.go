@@ -15,7 +15,6 @@ import (
 // backslashes. It refuses what only a shell could do, with a sentence that
 // names it.
 func Split(s string) ([]string, error) {
-	s = strings.TrimSpace(s)
 	if strings.ContainsAny(s, "\x00\r") {
 		return nil, refused("a control character")
 	}
@@ -42,7 +41,7 @@ func Split(s string) ([]string, error) {
 		return nil, refused("a comment (#)")
 	case len(file.Stmts) == 0:
 		return nil, errors.New("the command is empty")
-	case len(file.Stmts) > 1 && strings.Contains(s, "\n"):
+	case len(file.Stmts) > 1 && strings.Contains(strings.TrimSpace(s), "\n"):
 		return nil, refused("several lines")
 	case len(file.Stmts) > 1:
 		return nil, refused("several commands")

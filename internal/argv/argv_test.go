@@ -30,6 +30,8 @@ func TestSplit(t *testing.T) {
 		"x é":                        {"x", "é"},
 		"env A=1 go":                 {"env", "A=1", "go"},
 		"./x %1 a:b @c +d ^e":        {"./x", "%1", "a:b", "@c", "+d", "^e"},
+		`x \ `:                       {"x", " "},
+		`x \`:                        {"x", `\`},
 		"'if' x":                     {"if", "x"},
 	} {
 		got, err := Split(in)

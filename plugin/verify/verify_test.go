@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -29,6 +30,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+var goCache = sync.OnceValue(func() string {
+	out, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		panic(err)
+	}
+	return strings.TrimSpace(string(out))
+})
+
 type answerOf struct {
 	code           int
 	stdout, stderr []byte
@@ -42,6 +51,7 @@ func plugin(t *testing.T, stdin []byte, args ...string) answerOf {
 	}
 	cmd := exec.Command(self, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "BESTOF_TEST_AS_PLUGIN=1", "PYTHONDONTWRITEBYTECODE=1"}
+	cmd.Env = append(cmd.Env, "GOFLAGS=", "GOCACHE="+goCache()) // or all of the library is built again
 	cmd.Stdin = bytes.NewReader(stdin)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
