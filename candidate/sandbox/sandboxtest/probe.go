@@ -205,7 +205,7 @@ func probeDaemon(_ context.Context, p *fake.Process) fake.Exit {
 		}
 	}
 	for free(lock) {
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 	}
 	return fake.Exit{}
 }
@@ -233,7 +233,7 @@ func probeHold(_ context.Context, p *fake.Process) fake.Exit {
 	}
 	for {
 		_, _ = os.Stdout.WriteString(strings.Repeat("x", 1024))
-		time.Sleep(10 * time.Millisecond)
+		<-time.After(10 * time.Millisecond)
 	}
 }
 
@@ -247,7 +247,8 @@ func free(path string) bool {
 	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil
 }
 
-// probePolite says when it is ready, and writes a file when it is asked to end.
+// probePolite says when it is ready. When it is asked to end it takes a while,
+// as programs do that have something to put away, and writes a file.
 func probePolite(_ context.Context, p *fake.Process) fake.Exit {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGTERM)
@@ -255,6 +256,7 @@ func probePolite(_ context.Context, p *fake.Process) fake.Exit {
 		return fail(p, err)
 	}
 	<-c
+	<-time.After(300 * time.Millisecond)
 	if err := os.WriteFile(p.Args[1], nil, 0o666); err != nil {
 		return fail(p, err)
 	}
