@@ -220,7 +220,7 @@ func parents(root *os.Root, name string, goes, made map[string]bool) (bool, erro
 		info, err := root.Lstat(dir)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			for d := path.Dir(name); len(d) >= len(dir); d = path.Dir(d) {
+			for d := path.Dir(name); d != "." && len(d) >= len(dir); d = path.Dir(d) {
 				made[d] = true
 			}
 			return false, nil
@@ -228,7 +228,7 @@ func parents(root *os.Root, name string, goes, made map[string]bool) (bool, erro
 			return false, fmt.Errorf("adopt: %w", err)
 		case info.IsDir():
 		case goes[dir]:
-			for d := path.Dir(name); len(d) >= len(dir); d = path.Dir(d) {
+			for d := path.Dir(name); d != "." && len(d) >= len(dir); d = path.Dir(d) {
 				made[d] = true
 			}
 			return false, nil

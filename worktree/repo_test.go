@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // A fixture is a repository that a test builds with git itself.
@@ -38,7 +40,12 @@ func isolate(t *testing.T) {
 }
 
 // run runs a program and returns what it prints.
-func run(t *testing.T, dir string, in []byte, name string, args ...string) string {
+func run(t testing.TB, dir string, in []byte, name string, args ...string) string {
+	t.Helper()
+	return runIn(t, dir, in, name, args...)
+}
+
+func runIn(t rapid.TB, dir string, in []byte, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir

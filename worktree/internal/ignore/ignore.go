@@ -18,7 +18,7 @@ type pattern struct {
 	negative bool
 	dirOnly  bool // a trailing slash
 	base     bool // no slash: matched against the last name only
-	literal  bool // nothing special in glob
+	fixed    int  // how much of glob comes before anything special
 }
 
 // AddGlobal adds a file whose patterns count for the whole tree. A file that
@@ -82,10 +82,16 @@ func (p *pattern) matches(rel string, dir bool) bool {
 	if p.base {
 		rel = rel[strings.LastIndexByte(rel, '/')+1:]
 	}
-	if p.literal {
-		return rel == p.glob
+	if !strings.HasPrefix(rel, p.glob[:p.fixed]) {
+		return false
 	}
-	return Wildmatch(p.glob, rel, !p.base)
+	// As in git, what follows the fixed part is matched on its own, so that
+	// "a**/b" is "a" and then "**/b".
+	rest, rel := p.glob[p.fixed:], rel[p.fixed:]
+	if rest == "" {
+		return rel == ""
+	}
+	return Wildmatch(rest, rel, !p.base)
 }
 
 func parse(content []byte) []pattern {
@@ -114,7 +120,9 @@ func parse(content []byte) []pattern {
 			continue
 		}
 		p.glob = line
-		p.literal = !strings.ContainsAny(line, `*?[\`)
+		if p.fixed = strings.IndexAny(line, `*?[\`); p.fixed < 0 {
+			p.fixed = len(line)
+		}
 		ps = append(ps, p)
 	}
 	return ps
