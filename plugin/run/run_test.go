@@ -43,7 +43,7 @@ func after(root string, test ...string) wire.Request {
 	return wire.Request{After: &wire.AfterRequest{ProtocolVersion: wire.Version, Wrapper: "p", Goal: "g", Candidate: g, Turn: wire.Turn{Completed: true}}}
 }
 
-func sandboxes(t *testing.T) map[string]sandbox.Sandbox {
+func sandboxes(t testing.TB) map[string]sandbox.Sandbox {
 	t.Helper()
 	o := sandbox.Options{Environ: os.Environ()}
 	b, err := bwrap.New(t.Context(), o)
@@ -53,7 +53,7 @@ func sandboxes(t *testing.T) map[string]sandbox.Sandbox {
 	return map[string]sandbox.Sandbox{"process": process.New(o), "bwrap": b}
 }
 
-func spec(t *testing.T, argv ...string) sandbox.Spec {
+func spec(t testing.TB, argv ...string) sandbox.Spec {
 	t.Helper()
 	dir := t.TempDir()
 	s := sandbox.Spec{Argv: argv, Root: filepath.Join(dir, "root"), Home: filepath.Join(dir, "home"), Network: sandbox.NetworkNone, Timeout: 30 * time.Second}
