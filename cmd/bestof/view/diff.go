@@ -226,20 +226,17 @@ func (p *page) half(l compare.Line, c colouring, changed bool, sign string, st s
 	return parts
 }
 
-// code is a line in its colours: those of the language where there are some,
-// and otherwise st, the colour of the row.
+// code is a line in its colours: those of its tokens, and st, the colour of the
+// row, for what is no token.
 func (p *page) code(l compare.Line, c colouring, st style) []bit {
 	var out []bit
 	for _, piece := range pieces(l, c.line(l.Number)) {
-		s := st
-		if c != nil {
-			s = tokenStyles[piece.token]
+		s, ok := tokenStyles[piece.token]
+		if !ok {
+			s = st
 		}
 		if piece.changed {
 			s = s.with(turned)
-			if s == turned {
-				s = st.with(turned)
-			}
 		}
 		out = append(out, bit{p.fit(piece.text), s})
 	}

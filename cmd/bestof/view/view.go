@@ -32,8 +32,8 @@ const (
 )
 
 func (s style) with(t style) style {
-	if s == "" || t == "" {
-		return s + t
+	if s == normal {
+		return t
 	}
 	return s + ";" + t
 }
