@@ -13,6 +13,7 @@ import (
 	"github.com/bestof-dev/bestof/candidate"
 	"github.com/bestof-dev/bestof/candidate/sandbox"
 	"github.com/bestof-dev/bestof/internal/bytestring"
+	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/judge"
 	"github.com/bestof-dev/bestof/orchestrator/event"
 	"github.com/bestof-dev/bestof/orchestrator/record"
@@ -211,6 +212,9 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 	switch {
 	case len(suspicious) > 0 && !l.Settings.Isolation.Filesystem:
 		return false, lifeEnds(candidate.Escaped, "your repository changed while it ran (%s); without a sandbox that hides it, that cannot be told from an escape", firstFew(suspicious))
+	case errors.Is(err, proc.ErrSupervisorLost):
+		l.reapBelow(shadow.Root(), shadow.Home())
+		return false, lifeEnds(candidate.Escaped, "what supervised it was killed while it ran")
 	case err != nil:
 		return false, lifeEnds(candidate.Infrastructure, "%v", err)
 	case ctx.Err() != nil:
@@ -268,6 +272,15 @@ func RecordChange(change worktree.Change, notes []string, patch string) *record.
 		})
 	}
 	return kept
+}
+
+// reapBelow ends what lost its supervisor.
+func (t *turn) reapBelow(dirs ...string) {
+	for _, dir := range dirs {
+		if _, err := proc.ReapBelow(dir); err != nil {
+			t.notice("processes may be left (`bestof gc` looks again): %v", err)
+		}
+	}
 }
 
 func modeText(m worktree.Mode) string {

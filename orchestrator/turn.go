@@ -191,6 +191,7 @@ func (t *turn) run(ctx context.Context) *ending {
 		// Cleaning up has its own clock: the run may have been cancelled.
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
+		t.reapBelow(t.work.Dir())
 		if err := t.work.Close(clean); err != nil {
 			t.notice("clean-up was not finished (`bestof gc` finishes it): %v", err)
 		}

@@ -262,9 +262,12 @@ func TestInfrastructureIsTriedAgain(t *testing.T) {
 // candidate undecided, with the reason.
 func TestFaultyPluginDecidesNothing(t *testing.T) {
 	for name, program := range map[string]fake.Program{
-		"dies":     func(context.Context, *fake.Process) fake.Exit { return fake.Exit{Code: 1} },
-		"silent":   func(context.Context, *fake.Process) fake.Exit { return fake.Exit{} },
-		"nonsense": func(_ context.Context, p *fake.Process) fake.Exit { fmt.Fprint(p.Stdout, "all good"); return fake.Exit{} },
+		"dies":   func(context.Context, *fake.Process) fake.Exit { return fake.Exit{Code: 1} },
+		"silent": func(context.Context, *fake.Process) fake.Exit { return fake.Exit{} },
+		"nonsense": func(_ context.Context, p *fake.Process) fake.Exit {
+			fmt.Fprint(p.Stdout, "all good")
+			return fake.Exit{}
+		},
 		"smuggles": func(_ context.Context, p *fake.Process) fake.Exit {
 			fmt.Fprint(p.Stdout, `{"point":"after_turn","body":{"protocol_version":1,"evidence":{"flip":"achieved","measurements":{"test-command-exit-code":0},"tamper":"clean"}}}`)
 			return fake.Exit{}

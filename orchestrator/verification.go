@@ -10,6 +10,7 @@ import (
 
 	"github.com/bestof-dev/bestof/candidate"
 	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/internal/redact"
 	"github.com/bestof-dev/bestof/judge"
 	"github.com/bestof-dev/bestof/orchestrator/event"
@@ -196,6 +197,9 @@ func (l *life) verifyOnce(ctx context.Context, sealed *worktree.Sealed, name str
 		return kept, res, lifeEnds(candidate.Cancelled, "%v", context.Cause(ctx))
 	case watchErr != nil:
 		return kept, res, lifeEnds(candidate.Infrastructure, "look at the repository: %v", watchErr)
+	case errors.Is(err, proc.ErrSupervisorLost):
+		l.reapBelow(shadow.Root(), shadow.Home())
+		return kept, res, lifeEnds(candidate.Escaped, "what supervised its verification was killed")
 	case errors.As(err, &fault):
 		kept.Fault = l.Redactor.String(fault.Error())
 	case err != nil:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"path/filepath"
 
 	"github.com/bestof-dev/bestof/worktree/internal/gitexec"
 )
@@ -65,3 +66,9 @@ func GitVersion(ctx context.Context) (string, error) {
 func (r *Repository) Resolve(ctx context.Context, rev string) (string, error) {
 	return r.commit(ctx, rev)
 }
+
+// Dir is the directory that all shadows of the run and their homes are in.
+func (r *Run) Dir() string { return r.dir }
+
+// RunDir is where the shadows of the run of that id are, or would be.
+func (s *Store) RunDir(id string) string { return filepath.Join(s.dir, "runs", id) }

@@ -58,7 +58,7 @@ func (a *app) settle(ctx context.Context, s *site) error {
 		return statusError{orchestrator.ExitInfrastructure, err}
 	}
 	for _, doc := range abandoned {
-		if err := reap(doc); err != nil {
+		if err := reap(doc, s.store.RunDir(doc.Run)); err != nil {
 			return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("end what run %s left running: %w", doc.Run, err)}
 		}
 		doc.Interrupt()
@@ -91,7 +91,7 @@ func (a *app) settle(ctx context.Context, s *site) error {
 func (s *site) journal() string { return s.records.Path("adopting") }
 
 // reap ends the processes that an abandoned run left.
-func reap(doc record.Document) error {
+func reap(doc record.Document, dir string) error {
 	for _, c := range doc.Candidates {
 		for _, p := range c.Processes {
 			if _, err := proc.Reap(p); err != nil {
@@ -99,5 +99,6 @@ func reap(doc record.Document) error {
 			}
 		}
 	}
-	return nil
+	_, err := proc.ReapBelow(dir)
+	return err
 }
