@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -196,4 +197,14 @@ func gitTree(t testing.TB, dir string) TreeID {
 	}
 	cmd("add", "-f", "-A")
 	return TreeID(cmd("write-tree"))
+}
+
+var fixedTime = time.Unix(1_000_000_000, 0)
+
+// runErr runs a program that may fail.
+func runErr(dir, name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }

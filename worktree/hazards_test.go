@@ -1,0 +1,411 @@
+package worktree
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// userState is what must be the same before and after a run.
+func (f *fixture) userState() string {
+	f.t.Helper()
+	var b strings.Builder
+	git := func(args ...string) {
+		f.t.Helper()
+		cmd := append([]string{"GIT_OPTIONAL_LOCKS=0", "git", "-c", "filter.lfs.required=false", "-c", "filter.lfs.process=", "-c", "filter.lfs.clean="}, args...)
+		b.WriteString(run(f.t, f.dir, nil, "env", cmd...) + "\n")
+	}
+	gitDir := f.git("rev-parse", "--absolute-git-dir")
+	index, err := os.ReadFile(filepath.Join(gitDir, "index"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		f.t.Fatal(err)
+	}
+	fmt.Fprintf(&b, "index %s\n", hashObject(3, index))
+	git("status", "--porcelain=v2", "--branch", "--untracked-files=all", "--ignored")
+	git("for-each-ref")
+	git("stash", "list")
+	git("config", "--list", "--local")
+	git("worktree", "list", "--porcelain")
+	return b.String()
+}
+
+// files reads every file of a work tree, .git and .bestof apart.
+func files(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	out := make(map[string]string)
+	err := filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, p)
+		if d.Name() == ".git" || rel == ".bestof" {
+			if d.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if info.Mode()&os.ModeSymlink != 0 {
+			target, err := os.Readlink(p)
+			out[rel] = "-> " + target
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return nil
+		}
+		b, err := os.ReadFile(p)
+		out[rel] = fmt.Sprintf("%o %s", info.Mode().Perm()&0o100, b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestHazardRepositories builds each state with git itself, lets a candidate
+// change one file, adopts, and compares every byte of the tree and everything
+// else that is the user's.
+func TestHazardRepositories(t *testing.T) {
+	const changed = "src/main.txt"
+	type state struct {
+		name    string
+		init    []string
+		build   func(t *testing.T, f *fixture) (dir string) // "" is the fixture's own
+		open    string                                      // a sub-directory to open
+		branch  bool                                        // also adopt onto a branch
+		note    string                                      // that the base must have
+		missing []string                                    // paths that must not be in the base
+		present []string
+		ignored []string // ignored files that must be in the shadow
+	}
+	ok := func(build func(t *testing.T, f *fixture)) func(*testing.T, *fixture) string {
+		return func(t *testing.T, f *fixture) string { build(t, f); return "" }
+	}
+	start := func(f *fixture) {
+		f.write(map[string]string{changed: "one\ntwo\nthree\n", "other.txt": "other\n", ".gitignore": "*.tmp\n/ignored/\n"})
+		f.commit("first")
+	}
+	states := []state{
+		{name: "plain", branch: true, build: ok(func(t *testing.T, f *fixture) { start(f) })},
+		{name: "staged unstaged untracked", branch: true, present: []string{"untracked.txt"}, missing: []string{"x.tmp", "other.txt"}, build: ok(func(t *testing.T, f *fixture) {
+			start(f)
+			f.write(map[string]string{"staged.txt": "staged\n", changed: "one\nstaged\nthree\n"})
+			f.git("add", "-A")
+			f.write(map[string]string{changed: "one\nunstaged\nthree\n", "untracked.txt": "u\n", "x.tmp": "ignored"})
+			f.git("stash", "store", "-m", "old", f.git("stash", "create"))
+			os.Remove(filepath.Join(f.dir, "other.txt"))
+			f.git("add", "-N", "untracked.txt")
+		})},
+		{name: "unborn", branch: true, build: ok(func(t *testing.T, f *fixture) { f.write(map[string]string{changed: "x\n", "b": "b"}) })},
+		{name: "conflicted", build: ok(func(t *testing.T, f *fixture) {
+			start(f)
+			f.git("checkout", "-q", "-b", "side")
+			f.write(map[string]string{"other.txt": "side\n"}).commit("side")
+			f.git("checkout", "-q", "main")
+			f.write(map[string]string{"other.txt": "main\n"}).commit("main")
+			if out, err := runErr(f.dir, "git", "merge", "side"); err == nil {
+				t.Fatalf("no conflict: %s", out)
+			}
+		})},
+		{name: "detached", branch: true, build: ok(func(t *testing.T, f *fixture) { start(f); f.git("checkout", "-q", "--detach") })},
+		{name: "sub-directory", open: "src", build: ok(func(t *testing.T, f *fixture) { start(f) })},
+		{name: "linked worktree", branch: true, build: func(t *testing.T, f *fixture) string {
+			start(f)
+			dir := filepath.Join(filepath.Dir(f.dir), "linked")
+			f.git("worktree", "add", "-q", "-b", "linked", dir)
+			writeFiles(t, dir, map[string]string{"only-here.txt": "x"})
+			return dir
+		}, present: []string{"only-here.txt"}},
+		{name: "linked worktree of a bare repository", build: func(t *testing.T, f *fixture) string {
+			start(f)
+			bare, dir := filepath.Join(filepath.Dir(f.dir), "bare.git"), filepath.Join(filepath.Dir(f.dir), "checkout")
+			f.git("clone", "-q", "--bare", f.dir, bare)
+			run(t, bare, nil, "git", "worktree", "add", "-q", dir, "main")
+			return dir
+		}},
+		{name: "shallow", branch: true, build: func(t *testing.T, f *fixture) string {
+			start(f)
+			f.write(map[string]string{"other.txt": "2\n"}).commit("second")
+			dir := filepath.Join(filepath.Dir(f.dir), "shallow")
+			f.git("clone", "-q", "--depth=1", "file://"+f.dir, dir)
+			return dir
+		}},
+		{name: "partial clone without its remote", build: func(t *testing.T, f *fixture) string {
+			start(f)
+			f.write(map[string]string{"other.txt": "2\n"}).commit("second")
+			f.git("config", "uploadpack.allowFilter", "true")
+			dir := filepath.Join(filepath.Dir(f.dir), "partial")
+			f.git("clone", "-q", "--filter=blob:none", "file://"+f.dir, dir)
+			if err := os.Rename(f.dir, f.dir+".gone"); err != nil {
+				t.Fatal(err)
+			}
+			return dir
+		}},
+		{name: "sparse with worktreeConfig", note: "sparse", missing: []string{"far/away.txt"}, build: ok(func(t *testing.T, f *fixture) {
+			f.write(map[string]string{"far/away.txt": "x\n"})
+			start(f)
+			f.git("sparse-checkout", "set", "--cone", "src")
+		})},
+		{name: "sparse index", note: "sparse", build: ok(func(t *testing.T, f *fixture) {
+			f.write(map[string]string{"far/away.txt": "x\n"})
+			start(f)
+			f.git("sparse-checkout", "set", "--cone", "--sparse-index", "src")
+		})},
+		{name: "split index and untracked cache", build: ok(func(t *testing.T, f *fixture) {
+			start(f)
+			f.git("update-index", "--split-index", "--untracked-cache")
+		})},
+		{name: "sha256", init: []string{"--object-format=sha256"}, branch: true, build: ok(func(t *testing.T, f *fixture) { start(f) })},
+		{name: "index version 4, skip-worktree and assume-unchanged", build: ok(func(t *testing.T, f *fixture) {
+			start(f)
+			f.git("update-index", "--index-version", "4")
+			f.git("update-index", "--assume-unchanged", "other.txt")
+			f.write(map[string]string{"other.txt": "hidden edit\n"})
+		}), present: []string{"other.txt"}},
+		{name: "submodule with edits", note: "submodule lib", present: []string{"lib/code.txt", "lib/new.txt"}, build: ok(func(t *testing.T, f *fixture) {
+			lib := filepath.Join(filepath.Dir(f.dir), "lib")
+			run(t, "", nil, "git", "init", "-q", lib)
+			writeFiles(t, lib, map[string]string{"code.txt": "code\n"})
+			run(t, lib, nil, "git", "add", "-A")
+			run(t, lib, nil, "git", "commit", "-qm", "lib")
+			f.git("submodule", "--quiet", "add", lib, "lib")
+			start(f)
+			writeFiles(t, f.dir, map[string]string{"lib/code.txt": "edited\n", "lib/new.txt": "new\n"})
+		})},
+		{name: "inside a submodule", build: func(t *testing.T, f *fixture) string {
+			lib := &fixture{t, filepath.Join(filepath.Dir(f.dir), "lib")}
+			run(t, "", nil, "git", "init", "-q", lib.dir)
+			start(lib)
+			f.git("submodule", "--quiet", "add", lib.dir, "lib")
+			f.commit("super")
+			return filepath.Join(f.dir, "lib")
+		}},
+		{name: "LFS pointer and a required filter without its program", note: "LFS", build: ok(func(t *testing.T, f *fixture) {
+			f.write(map[string]string{"big.bin": "version https://git-lfs.github.com/spec/v1\noid sha256:" + strings.Repeat("a", 64) + "\nsize 12345\n"})
+			start(f)
+			f.write(map[string]string{".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n"}).commit("attributes")
+			f.git("config", "filter.lfs.process", "no-such-program")
+			f.git("config", "filter.lfs.clean", "no-such-program %f")
+			f.git("config", "filter.lfs.required", "true")
+			if err := os.Chtimes(filepath.Join(f.dir, "big.bin"), fixedTime, fixedTime); err != nil {
+				t.Fatal(err)
+			}
+		})},
+		{name: "line ends", branch: true, build: ok(func(t *testing.T, f *fixture) {
+			f.git("config", "core.autocrlf", "true")
+			f.write(map[string]string{changed: "one\r\ntwo\r\n", "unix.sh": "a\nb\n", "mixed": "a\r\nb\n", ".gitattributes": "*.sh eol=lf\n*.id ident\n", "x.id": "$Id$\n"})
+			f.git("add", "-A")
+			f.git("commit", "-qm", "first")
+			os.Remove(filepath.Join(f.dir, "x.id"))
+			f.git("checkout", "x.id")
+		})},
+		{name: "modes, links and names", branch: true, build: ok(func(t *testing.T, f *fixture) {
+			f.write(map[string]string{"run.sh": "#!/bin/sh\n", "empty": "", "sp ace/q\"uote": "x", "new\nline": "x", "-dash": "x", "\xff\xfe": "x", "tab\t": "x"})
+			if err := os.Chmod(filepath.Join(f.dir, "run.sh"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for name, target := range map[string]string{"rel": "src/main.txt", "dangling": "nowhere", "todir": "src", "outside": "/etc", "up": "../.."} {
+				if err := os.Symlink(target, filepath.Join(f.dir, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			start(f)
+			if err := os.MkdirAll(filepath.Join(f.dir, "emptydir"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}), present: []string{"\xff\xfe", "new\nline", "outside"}},
+		{name: "directory replaced by a link", missing: []string{"d/file"}, present: []string{"d"}, build: ok(func(t *testing.T, f *fixture) {
+			f.write(map[string]string{"d/file": "x"})
+			start(f)
+			os.Rename(filepath.Join(f.dir, "d"), filepath.Join(filepath.Dir(f.dir), "moved"))
+			if err := os.Symlink(filepath.Join(filepath.Dir(f.dir), "moved"), filepath.Join(f.dir, "d")); err != nil {
+				t.Fatal(err)
+			}
+		})},
+		{name: "nested repository and worktree", note: "another repository", missing: []string{"nested/x", "wt/other.txt"}, build: ok(func(t *testing.T, f *fixture) {
+			start(f)
+			run(t, f.dir, nil, "git", "init", "-q", "nested")
+			f.write(map[string]string{"nested/x": "x"})
+			f.git("worktree", "add", "-q", "--detach", "wt")
+		})},
+		{name: "special files", note: "neither a file", build: ok(func(t *testing.T, f *fixture) {
+			start(f)
+			f.write(map[string]string{"pipe": "x"})
+			f.commit("pipe")
+			os.Remove(filepath.Join(f.dir, "pipe"))
+			if err := unix.Mkfifo(filepath.Join(f.dir, "pipe"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		})},
+		{name: "names equal but for case", branch: true, present: []string{"Readme", "README"}, build: ok(func(t *testing.T, f *fixture) {
+			f.write(map[string]string{"Readme": "a", "README": "b"})
+			start(f)
+		})},
+		{name: "our own directory, tracked", note: "bestof", missing: []string{".bestof/config.toml"}, build: ok(func(t *testing.T, f *fixture) {
+			f.write(map[string]string{".bestof/config.toml": "secret"})
+			start(f)
+		})},
+		{name: "owner is another user", branch: true, build: ok(func(t *testing.T, f *fixture) {
+			start(f)
+			run(t, "", nil, "chown", "-R", "12345:12345", f.dir)
+		})},
+		{name: "worktreeinclude", note: ".worktreeinclude", missing: []string{".env"}, build: ok(func(t *testing.T, f *fixture) {
+			f.write(map[string]string{".gitignore": ".env\nnode_modules/\n", ".worktreeinclude": ".env\n**/keep.js\n", ".env": "A=1", "node_modules/a/keep.js": "k", "node_modules/a/drop.js": "d", "pkg/.worktreeinclude": "local.env\n", "pkg/.gitignore": "local.env\n", "pkg/local.env": "B=2"})
+			f.write(map[string]string{changed: "one\n"}).commit("first")
+		}), ignored: []string{".env", "node_modules/a/keep.js", "pkg/local.env"}},
+	}
+	for _, st := range states {
+		for _, kind := range []ShadowKind{ShadowOverlay, ShadowCopy} {
+			t.Run(st.name+"/"+string(kind), func(t *testing.T) {
+				f := newFixture(t, st.init...)
+				if dir := st.build(t, f); dir != "" {
+					f.dir = dir
+				}
+				if st.name == "owner is another user" {
+					run(t, f.dir, nil, "git", "config", "--global", "--add", "safe.directory", f.dir)
+				}
+				before, bytesBefore := f.userState(), files(t, f.dir)
+				if st.name == "owner is another user" {
+					f.t.Setenv("HOME", t.TempDir()) // without the exception that the test's own git needs
+				}
+				r, err := Open(t.Context(), filepath.Join(f.dir, st.open))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Prefix() != st.open {
+					t.Errorf("prefix %q", r.Prefix())
+				}
+				print, err := r.Fingerprint(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := newStore(t)
+				b := newBase(t, s, r, BaseSpec{History: 1, Shadow: kind})
+				if st.note != "" && !strings.Contains(strings.Join(b.Notes(), "\n"), st.note) {
+					t.Errorf("no note with %q in %q", st.note, b.Notes())
+				}
+				paths := "\x00" + strings.Join(b.Paths(), "\x00") + "\x00"
+				for _, p := range st.present {
+					if !strings.Contains(paths, "\x00"+p+"\x00") {
+						t.Errorf("%q is not in the base", p)
+					}
+				}
+				for _, p := range st.missing {
+					if strings.Contains(paths, "\x00"+p+"\x00") {
+						t.Errorf("%q is in the base", p)
+					}
+				}
+				sh := newShadow(t, newRun(t, s), b, "c1")
+				if got := run(t, sh.Root(), nil, "git", "status", "--porcelain"); got != "" {
+					t.Errorf("a fresh shadow has a status: %s", got)
+				}
+				for p, content := range files(t, sh.Root()) {
+					if bytesBefore[p] != content {
+						t.Errorf("%q in the shadow: %q, %q with the user", p, content, bytesBefore[p])
+					}
+				}
+				for _, p := range st.ignored {
+					if _, err := os.Lstat(filepath.Join(sh.Root(), p)); err != nil {
+						t.Errorf("an included file is not in the shadow: %v", err)
+					}
+				}
+				writeFiles(t, sh.Root(), map[string]string{changed: "the candidate's\n"})
+				run(t, sh.Root(), nil, "git", "commit", "-qam", "the candidate's own")
+				sealed := seal(t, sh)
+				if len(sealed.Change.Files) != 1 || sealed.Change.Files[0].Path != changed {
+					t.Fatalf("change: %+v", sealed.Change)
+				}
+				kept := filepath.Join(t.TempDir(), "kept")
+				if err := b.Objects().Keep(t.Context(), kept, sealed.Change); err != nil {
+					t.Fatal(err)
+				}
+				after, err := r.Fingerprint(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := print.Diff(after); len(diff) > 0 {
+					t.Errorf("the fingerprint changed: %q", diff)
+				}
+				if st.name == "owner is another user" {
+					run(t, f.dir, nil, "git", "config", "--global", "--add", "safe.directory", f.dir)
+					run(t, f.dir, nil, "git", "config", "--global", "user.name", "x")
+					run(t, f.dir, nil, "git", "config", "--global", "user.email", "x@example.com")
+				}
+				if diff := cmp.Diff(before, f.userState()); diff != "" {
+					t.Errorf("the user's state changed:\n%s", diff)
+				}
+				if diff := cmp.Diff(bytesBefore, files(t, f.dir)); diff != "" {
+					t.Errorf("the user's files changed:\n%s", diff)
+				}
+				o, err := OpenObjects(kept)
+				if err != nil {
+					t.Fatal(err)
+				}
+				opt := AdoptOptions{RunID: "r1", JournalDir: filepath.Join(t.TempDir(), "journal"), BaseCommit: b.Commit(), BaseKind: b.Kind(), Message: "Adopted\n"}
+				if st.branch {
+					opt.Mode, opt.Branch = AdoptBranch, "won"
+					got, err := r.Adopt(t.Context(), o, sealed.Change, opt)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if diff := cmp.Diff(bytesBefore, files(t, f.dir)); diff != "" {
+						t.Errorf("a branch changed the user's files:\n%s", diff)
+					}
+					checkBranch(t, f, b, sh, got)
+				}
+				index, _ := os.ReadFile(filepath.Join(r.gitDir, "index"))
+				opt.Mode = AdoptApply
+				if _, err := r.Adopt(t.Context(), o, sealed.Change, opt); err != nil {
+					t.Fatal(err)
+				}
+				bytesBefore[changed] = "0 the candidate's\n"
+				if diff := cmp.Diff(bytesBefore, files(t, f.dir)); diff != "" {
+					t.Errorf("adopting wrote something else:\n%s", diff)
+				}
+				if now, _ := os.ReadFile(filepath.Join(r.gitDir, "index")); !bytes.Equal(index, now) {
+					t.Error("adopting touched the index")
+				}
+				if st.name == "owner is another user" {
+					var stat unix.Stat_t
+					if err := unix.Lstat(filepath.Join(f.dir, changed), &stat); err != nil || stat.Uid != 12345 {
+						t.Errorf("the adopted file belongs to %d, %v", stat.Uid, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// checkBranch checks out what was adopted beside the user's tree.
+func checkBranch(t *testing.T, f *fixture, b *Base, sh *Shadow, got Adopted) {
+	t.Helper()
+	if id := f.git("rev-parse", "refs/heads/won"); id != got.Commit {
+		t.Errorf("the branch is at %s, not %s", id, got.Commit)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	f.git("worktree", "add", "-q", out, "won")
+	want, have := files(t, sh.Root()), files(t, out)
+	if f.git("config", "--default=false", "core.autocrlf") == "true" {
+		// Then no checkout of the user's has other line ends, whatever is committed.
+		for _, m := range []map[string]string{want, have} {
+			for name, content := range m {
+				m[name] = strings.ReplaceAll(content, "\r\n", "\n")
+			}
+		}
+	}
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Errorf("the branch's files are not those of the candidate:\n%s", diff)
+	}
+	f.git("worktree", "remove", "--force", out)
+}
