@@ -70,6 +70,9 @@ func (r *run) fold(e event.Event) {
 	switch b := e.Body.(type) {
 	case event.Started:
 		r.id, r.isolation, r.began = b.Run, b.Isolation, e.At
+		if len(b.Missing) > 0 {
+			r.notice = "not kept by this isolation: " + b.Missing[0]
+		}
 		for _, s := range b.Candidates {
 			r.seat(s.Number).agent = s.Agent
 		}

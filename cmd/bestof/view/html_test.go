@@ -77,7 +77,7 @@ func hostile(s string) (record.Document, []compare.FileDiff) {
 		c.Tampered = []bytestring.String{bytestring.String(s)}
 		c.Usage = map[string]any{s: s}
 		c.AgentEnd = &record.AgentEnd{End: "x", Reason: s}
-		c.Evidence = []record.Evidence{{Plugin: s, Fault: s}, {Plugin: s, OutputTail: s, Evidence: judge.Evidence{Flip: judge.Flip(s), FlipReason: s, Tamper: judge.Tamper{Status: judge.TamperStatus(s)}, Measurements: map[string]uint64{s: 1}}}}
+		c.Evidence = []record.Evidence{{Plugin: s, Fault: s}, {Plugin: s, OutputTail: s, Compromised: s, Evidence: judge.Evidence{Flip: judge.Flip(s), FlipReason: s, Tamper: judge.Tamper{Status: judge.TamperStatus(s)}, Measurements: map[string]uint64{s: 1}}}}
 		c.Verdict = &judge.Verdict{Requirements: []judge.RequirementVerdict{{Name: s, Statement: s, Decision: judge.Decision(s), Findings: []judge.Finding{
 			{Cause: judge.CauseTampered, Artifact: s}, {Cause: judge.CauseBudget, Check: s}, {Cause: judge.Cause(s)},
 		}}}}

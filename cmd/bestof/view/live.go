@@ -151,7 +151,12 @@ func drawTable(r *run, look term.Look, height int, now time.Time) string {
 		height = 24
 	}
 	p.header(r, now)
-	seats, rest := choose(r.sorted(), height-2)
+	room := height - 1
+	if r.notice != "" {
+		p.fill(bit{p.text("%s", oneLine(r.notice)), yellow})
+		room--
+	}
+	seats, rest := choose(r.sorted(), room)
 	agents := 5
 	for _, s := range seats {
 		agents = max(agents, min(p.text("%s", s.agent).Width(), p.look.Width/5))

@@ -145,6 +145,7 @@ func story(n int) []event.Event {
 	add(0, event.Started{Run: "r1", Candidates: seats, Isolation: "bwrap"})
 	add(1, event.Step{Name: "baseline", Text: "the test runs on the base"})
 	add(3, event.Step{Name: "baseline", Done: true})
+	add(3, event.Notice{Text: "the test\tis slow"})
 	add(3, event.Candidate{Number: 1, State: candidate.Preparing})
 	add(4, event.Candidate{Number: 1, State: candidate.Working})
 	add(5, event.Candidate{Number: 2, State: candidate.Working})
@@ -196,6 +197,34 @@ func TestLiveScreens(t *testing.T) {
 				t.Errorf("colours in spite of NO_COLOR: %q", raw)
 			}
 		})
+	}
+}
+
+// At any size and any moment a frame has at most as many lines and cells as
+// the screen, and still says how many candidates there are.
+func TestFramesFit(t *testing.T) {
+	for _, n := range []int{0, 1, 2, 5, 50} {
+		events := story(n)
+		for upTo := range len(events) + 1 {
+			var r run
+			for _, e := range events[:upTo] {
+				r.fold(e)
+			}
+			for _, width := range []int{1, 2, 10, 40, 79, 200} {
+				for height := 1; height < 60; height += 7 {
+					out := drawTable(&r, term.Look{UTF8: true, Color: true, Width: width}, height, clock())
+					lines := strings.Split(sgr.ReplaceAllString(out, ""), "\n")
+					if len(lines) > max(height, 3) {
+						t.Fatalf("%d lines on a screen of %d:\n%s", len(lines), height, out)
+					}
+					for _, l := range lines {
+						if w := term.Clean(l, 0).Width(); w > width {
+							t.Fatalf("%d cells on a screen of %d: %q", w, width, l)
+						}
+					}
+				}
+			}
+		}
 	}
 }
 

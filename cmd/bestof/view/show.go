@@ -214,6 +214,9 @@ func (p *page) evidence(e record.Evidence) {
 		say(yellow, "%s (round %d): its answer was not used: %s", e.Plugin, e.Round+1, e.Fault)
 		return
 	}
+	if e.Compromised != "" {
+		say(red, "%s (round %d): its evidence could be forged: %s", e.Plugin, e.Round+1, e.Compromised)
+	}
 	parts := []string{"flip " + string(e.Evidence.Flip)}
 	if e.Evidence.FlipReason != "" {
 		parts[0] += " (" + e.Evidence.FlipReason + ")"

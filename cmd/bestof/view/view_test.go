@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -234,4 +235,43 @@ func samples() []compare.FileDiff {
 		pair("evil\x1b[2J\n\u202e.go", "", "", "evil\x1b[2J\n\u202e.go", "100644", "evil"),
 		pair("gone.txt", "100644", "t0", "gone.txt", "", ""),
 	}, read, 3))
+}
+
+// BenchmarkDiff is of two files of twenty thousand lines that share nothing.
+func BenchmarkDiff(b *testing.B) {
+	var x, y strings.Builder
+	for i := range compare.MaxLines - 1 {
+		fmt.Fprintf(&x, "\tresult = append(result, %d)\n", i)
+		fmt.Fprintf(&y, "\tresult = append(result, f(%d))\n", i+1)
+	}
+	text := map[string]string{"x": x.String(), "y": y.String()}
+	p := compare.Pair{Old: compare.Side{Path: "a.go", Mode: "100644", Blob: "x"}, New: compare.Side{Path: "a.go", Mode: "100644", Blob: "y"}}
+	for b.Loop() {
+		files := compare.Diffs([]compare.Pair{p}, func(id string) ([]byte, error) { return []byte(text[id]), nil }, 3)
+		if err := Diff(io.Discard, files, DiffOptions{Look: looks["120-color"], SideBySide: true}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkCompare is of fifty candidates that touched two thousand files each.
+func BenchmarkCompare(b *testing.B) {
+	d := won()
+	var files []record.FileChange
+	for i := range 2000 {
+		files = append(files, record.FileChange{Path: bytestring.String(fmt.Sprintf("dir%d/file%d.go", i%50, i)), Status: "modified", OldMode: "100644", NewMode: "100644", Old: "a", New: fmt.Sprint(i), Added: 1})
+	}
+	d.Candidates = nil
+	for n := range 50 {
+		d.Candidates = append(d.Candidates, record.Candidate{Number: n + 1, Agent: "a", Outcome: candidate.Met, Change: &record.Change{Tree: fmt.Sprint(n), Files: files}})
+	}
+	for b.Loop() {
+		m := compare.Build(d)
+		if err := Compare(io.Discard, m, Options{Look: looks["80"]}); err != nil {
+			b.Fatal(err)
+		}
+		if err := CompareHTML(io.Discard, HTML{Model: m}); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
