@@ -231,6 +231,7 @@ type Job struct {
 	Test       []string `json:"test"`
 	Protected  []string `json:"protected"`
 	Timeout    string   `json:"timeout"` // a Go duration, "0s" if none
+	Tries      int      `json:"tries"`   // how often the test may be tried, 0 for no limit but time
 }
 
 // ParseJob reads the JSON form of a Job strictly.
@@ -247,6 +248,8 @@ func ParseJob(b []byte) (Job, error) {
 	switch {
 	case j.Candidate < 1 || j.Candidates < j.Candidate:
 		return Job{}, fmt.Errorf("read the job: candidate %d of %d does not exist", j.Candidate, j.Candidates)
+	case j.Tries < 0:
+		return Job{}, fmt.Errorf("read the job: %d tries are not possible", j.Tries)
 	case j.Round < 0:
 		return Job{}, fmt.Errorf("read the job: round %d does not exist", j.Round)
 	case !path.IsAbs(j.Root):

@@ -44,8 +44,8 @@ type site struct {
 	*file
 	stmt
 	index int
-	fn    *function // nil outside of one
-	attrs []string  // attribute names of the file
+	fn    *function       // nil outside of one
+	attrs map[string]bool // attribute names of the file, true for methods
 	susp  float64
 	op    *operator
 	out   *[]edit
@@ -53,6 +53,9 @@ type site struct {
 
 // emit proposes text in place of tokens [from, to).
 func (s *site) emit(weight float64, from, to int, text string) {
+	if from >= to {
+		return
+	}
 	s.emitAt(weight, s.toks[from].start, s.toks[to-1].end, s.toks[from].line, text)
 }
 
@@ -139,11 +142,13 @@ func (f *file) isDeclaration(s stmt) bool {
 	return s.to-s.from == 1 && f.toks[s.from].kind == stringKind || f.toks[s.from].text == "}" && s.to-s.from == 1
 }
 
-func (f *file) attributes() []string {
-	var names []string
+// attributes are the names behind dots in the file, true for methods.
+func (f *file) attributes() map[string]bool {
+	names := map[string]bool{}
 	for k := 1; k < len(f.toks); k++ {
-		if p := f.toks[k-1].text; (p == "." || p == "->") && f.toks[k].kind == identKind && !slices.Contains(names, f.toks[k].text) {
-			names = append(names, f.toks[k].text)
+		if p := f.toks[k-1].text; (p == "." || p == "->") && f.toks[k].kind == identKind {
+			called := k+1 < len(f.toks) && f.toks[k+1].text == "("
+			names[f.toks[k].text] = names[f.toks[k].text] || called
 		}
 	}
 	return names
@@ -177,5 +182,20 @@ func (e edit) change() change {
 	for m < len(old)-n && m < len(text)-n && old[len(old)-1-m] == text[len(text)-1-m] {
 		m++
 	}
-	return change{e.file, e.start + n, e.end - m, text[n : len(text)-m]}
+	src, start, end := e.file.src, e.start+n, e.end-m
+	text = text[n : len(text)-m]
+	// What is only added or only removed can lie anywhere among equal bytes: take
+	// the last place.
+	switch {
+	case start == end:
+		for text != "" && end < len(src) && src[end] == text[0] {
+			text = text[1:] + text[:1]
+			start, end = start+1, end+1
+		}
+	case text == "":
+		for end < len(src) && src[start] == src[end] {
+			start, end = start+1, end+1
+		}
+	}
+	return change{e.file, start, end, text}
 }

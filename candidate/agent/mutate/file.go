@@ -32,6 +32,7 @@ type function struct {
 	from, to int
 	params   []string
 	names    []string // values used in it, most used first
+	holders  []string // those of them that hold something: indexed, iterated, or with attributes
 }
 
 func parseFile(path, src string, l *language) *file {
@@ -142,6 +143,7 @@ func (f *file) findFunctions() {
 	}
 	for i := range f.funcs {
 		f.funcs[i].names = f.valueNames(f.funcs[i])
+		f.funcs[i].holders = f.findHolders(f.funcs[i])
 	}
 }
 
@@ -221,8 +223,42 @@ func (f *file) valueNames(fn function) []string {
 			}
 		}
 	}
+	order = slices.DeleteFunc(order, func(name string) bool { return !slices.Contains(fn.params, name) && f.onlyQualifies(fn, name) })
 	slices.SortStableFunc(order, func(a, b string) int { return count[b] - count[a] })
 	return order[:min(len(order), 24)]
+}
+
+// onlyQualifies reports a name that is only seen before a dot: a package or a
+// class rather than a value.
+func (f *file) onlyQualifies(fn function, name string) bool {
+	for _, s := range f.stmts[fn.from:fn.to] {
+		for k := s.from; k < s.to; k++ {
+			if f.toks[k].text == name && (k+1 == len(f.toks) || f.toks[k+1].text != ".") {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (f *file) findHolders(fn function) []string {
+	var found []string
+	for _, s := range f.stmts[fn.from:fn.to] {
+		for k := s.from; k < s.to; k++ {
+			if f.toks[k].kind != identKind || slices.Contains(found, f.toks[k].text) {
+				continue
+			}
+			holds := k+1 < s.to && slices.Contains([]string{"[", ".", "->"}, f.toks[k+1].text) && f.isValue(k)
+			if k > s.from {
+				p := f.toks[k-1].text
+				holds = holds || p == "in" || p == "of" || p == "range" || p == "(" && k-2 >= s.from && slices.Contains([]string{"len", "sorted", "reversed", "enumerate", "list", "set", "iter"}, f.toks[k-2].text)
+			}
+			if holds {
+				found = append(found, f.toks[k].text)
+			}
+		}
+	}
+	return found
 }
 
 // primary returns the index behind the primary expression that begins at k: a
@@ -289,5 +325,11 @@ func (f *file) items(open int) [][2]int {
 	return spans
 }
 
-// span is the text of toks[from:to].
-func (f *file) span(from, to int) string { return f.src[f.toks[from].start:f.toks[to-1].end] }
+// span is the text of toks[from:to], nothing where they are none: source that
+// does not parse has operators without operands.
+func (f *file) span(from, to int) string {
+	if from >= to {
+		return ""
+	}
+	return f.src[f.toks[from].start:f.toks[to-1].end]
+}

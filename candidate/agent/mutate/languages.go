@@ -26,6 +26,7 @@ type language struct {
 	and, or, not string
 	null         string
 	isNull       string // format of a test for null; "" when there is none
+	isEmpty      string // the same for an empty container
 	block        string // format of a guarded statement: condition, statement
 	end          string // of a statement
 	larger       string // format of the larger of two, "" when there is none
@@ -79,7 +80,7 @@ var languages = []*language{
 			{"issubset", "issuperset"}, {"union", "intersection", "difference"}, {"bisect_left", "bisect_right"}, {"sum", "len", "max"}},
 		constants: []string{"0", "1", "-1", "2"},
 		results:   []string{"None", "True", "False", "[]", "[[]]", `""`, "{}"},
-		and:       "and", or: "or", not: "not ", null: "None", isNull: "%s is None",
+		and:       "and", or: "or", not: "not ", null: "None", isNull: "%s is None", isEmpty: "not %s",
 		block: "if %s:\n\t%s", larger: "max(%s, %s)", smaller: "min(%s, %s)", list: "[%s]",
 		slices:    []string{"%s[1:]", "%s[:-1]", "%s[::-1]"},
 		declare:   "%s = %s",
@@ -97,7 +98,7 @@ var languages = []*language{
 			{"TrimPrefix", "TrimSuffix"}, {"Floor", "Ceil", "Round"}, {"ToLower", "ToUpper"}, {"Before", "After"}, {"Lock", "Unlock", "RLock"}},
 		constants: []string{"0", "1", "-1", "2"},
 		results:   []string{"nil", "true", "false", `""`},
-		and:       "&&", or: "||", not: "!", null: "nil", isNull: "%s == nil",
+		and:       "&&", or: "||", not: "!", null: "nil", isNull: "%s == nil", isEmpty: "len(%s) == 0",
 		block: "if %s {\n\t%s\n}", larger: "max(%s, %s)", smaller: "min(%s, %s)",
 		slices:    []string{"%s[1:]", "%s[:len(%[1]s)-1]"},
 		declare:   "%s = %s",
@@ -119,7 +120,7 @@ var languages = []*language{
 			{"toLowerCase", "toUpperCase"}, {"find", "findLast"}, {"filter", "map"}, {"slice", "splice"}},
 		constants: []string{"0", "1", "-1", "2"},
 		results:   []string{"null", "true", "false", "[]", "[[]]", `""`, "undefined"},
-		and:       "&&", or: "||", not: "!", null: "null", isNull: "%s == null",
+		and:       "&&", or: "||", not: "!", null: "null", isNull: "%s == null", isEmpty: "%s.length === 0",
 		block: "if (%s) {\n\t%s\n}", end: ";", larger: "Math.max(%s, %s)", smaller: "Math.min(%s, %s)", list: "[%s]",
 		slices:    []string{"%s.slice(1)", "%s.slice(0, -1)"},
 		declare:   "%s = %s",
@@ -137,7 +138,7 @@ var languages = []*language{
 			{"indexOf", "lastIndexOf"}, {"startsWith", "endsWith"}, {"keySet", "values", "entrySet"}, {"anyMatch", "allMatch", "noneMatch"}, {"isEmpty", "size"}, {"addAll", "removeAll", "retainAll"}},
 		constants: []string{"0", "1", "-1", "2"},
 		results:   []string{"null", "true", "false", `""`},
-		and:       "&&", or: "||", not: "!", null: "null", isNull: "%s == null",
+		and:       "&&", or: "||", not: "!", null: "null", isNull: "%s == null", isEmpty: "%s.isEmpty()",
 		block: "if (%s) {\n\t%s\n}", end: ";", larger: "Math.max(%s, %s)", smaller: "Math.min(%s, %s)",
 		declare:   "%s = %s",
 		testFiles: []string{"*Test.java", "Test*.java", "*Tests.java", "*IT.java"}, testDirs: []string{"test", "tests"},

@@ -180,12 +180,12 @@ func (a *agent) search(ctx context.Context) ([]edit, error) {
 		if found, err := a.try(ctx, e); found || err != nil {
 			return a.found(found, err, e)
 		}
-		if ctx.Err() != nil {
+		if a.spent(ctx) {
 			break
 		}
 	}
 	for e := range pairs(edits, a.job.Candidate, a.job.Candidates) {
-		if ctx.Err() != nil {
+		if a.spent(ctx) {
 			break
 		}
 		if found, err := a.try(ctx, e[:]...); found || err != nil {
@@ -194,6 +194,11 @@ func (a *agent) search(ctx context.Context) ([]edit, error) {
 	}
 	a.report("no edit made the test pass")
 	return nil, nil
+}
+
+// spent reports whether the time or the tries are used up.
+func (a *agent) spent(ctx context.Context) bool {
+	return ctx.Err() != nil || a.job.Tries > 0 && a.tried >= a.job.Tries
 }
 
 func (a *agent) found(found bool, err error, edits ...edit) ([]edit, error) {
@@ -273,6 +278,9 @@ func (a *agent) prepare(ctx context.Context, base *result, first time.Duration) 
 		a.limit = 5*base.took + 500*time.Millisecond
 	default:
 		a.limit = 3*base.took + time.Second
+		if overflow.MatchString(base.output) && base.took > 2*time.Second {
+			a.limit = max(base.took/2, 2*time.Second) // filling the stack is what took so long
+		}
 	}
 	a.scene.cover = a.coverage(ctx, *base)
 }

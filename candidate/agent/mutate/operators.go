@@ -38,8 +38,10 @@ type symptom struct {
 	boost map[string]float64 // by operator; 1 for those not named
 }
 
+var overflow = regexp.MustCompile(`RecursionError|[Ss]tack overflow|StackOverflowError|Maximum call stack|stack-overflow`)
+
 var symptoms = []symptom{
-	{regexp.MustCompile(`RecursionError|[Ss]tack overflow|StackOverflowError|Maximum call stack|stack-overflow`),
+	{overflow,
 		map[string]float64{"missing case": 4, "arguments": 1.5, "off by one": 1.3, "condition": 1.5}},
 	{regexp.MustCompile(`IndexError|KeyError|out of (?:range|bounds)|OutOfBounds|buffer-overflow`),
 		map[string]float64{"off by one": 1.6, "condition": 1.4, "number": 1.3, "missing case": 1.3, "part of a value": 1.3}},
@@ -136,11 +138,14 @@ func replaceNames(s *site) {
 		}
 		for _, name := range names {
 			w := 1.0
-			if slices.ContainsFunc(s.tokens(s.stmt), func(t token) bool { return t.text == name }) {
-				w = .9
+			if s.holds(s.toks[k].text) != s.holds(name) {
+				w = .4
 			}
-			if k+1 < s.to && s.toks[k+1].text == "=" { // the target of an assignment
-				w *= .5
+			if slices.ContainsFunc(s.tokens(s.stmt), func(t token) bool { return t.text == name }) {
+				w *= .9
+			}
+			if s.isTarget(k, k+1) {
+				w *= .4
 			}
 			if len(names) > 12 {
 				w *= .7
@@ -178,12 +183,19 @@ func offByOne(s *site) {
 		} else if s.from < k && (s.toks[k-1].text == "return" || s.toks[k-1].text == "=") {
 			w = .6
 		}
+		if end == k+1 && s.holds(s.toks[k].text) {
+			w *= .1
+		}
 		for _, by := range []string{" + 1", " - 1"} {
 			s.emit(w, k, end, s.parenthesised(k, end, s.span(k, end)+by))
 		}
 	}
 	// Dropping an existing ±1 is part of changing operands.
 }
+
+// holds reports whether the function uses name as something with parts, which
+// is seldom meant where a number is, or the reverse.
+func (s *site) holds(name string) bool { return s.fn != nil && slices.Contains(s.fn.holders, name) }
 
 // isHead reports the header of a function.
 func (s *site) isHead() bool { return s.fn != nil && s.index == s.fn.from }
@@ -203,9 +215,9 @@ func (s *site) isTarget(k, end int) bool {
 			return true
 		}
 	}
-	if s.lang.indent && s.toks[s.from].text == "for" {
+	if first := s.toks[s.from].text; first == "for" {
 		for j := k; j < s.to; j++ {
-			if s.toks[j].text == "in" {
+			if t := s.toks[j].text; t == "in" || t == "of" || t == "range" {
 				return true
 			}
 		}
@@ -290,15 +302,19 @@ func replaceAttributes(s *site) {
 			continue
 		}
 		called := k+1 < s.to && s.toks[k+1].text == "("
-		for i, a := range s.attrs {
-			w := similarity(a, s.toks[k].text)
+		crowd := 1.0
+		if len(s.attrs) > 20 {
+			crowd = .6
+		}
+		for a, method := range s.attrs {
+			w := .5 + .5*similarity(a, s.toks[k].text)
 			if called {
-				w *= .4
+				w = .6 * similarity(a, s.toks[k].text)
 			}
-			if i > 20 {
-				w *= .5
+			if called != method {
+				w *= .25
 			}
-			s.emit(w, k, k+1, a)
+			s.emit(w*crowd, k, k+1, a)
 		}
 	}
 	for k := s.from; k < s.to; k++ { // a name in place of one of its parts, and the reverse

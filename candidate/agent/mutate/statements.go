@@ -87,9 +87,12 @@ func combineNames(s *site) {
 		if s.inCall(k) || s.inIndex(k) {
 			w = 1
 		}
+		if end == k+1 && s.holds(s.toks[k].text) {
+			w *= .1
+		}
 		x := s.span(k, end)
 		for _, name := range s.names() {
-			if name != x {
+			if name != x && !s.holds(name) {
 				s.emit(w, k, end, s.parenthesised(k, end, x+" - "+name))
 				s.emit(w*.8, k, end, s.parenthesised(k, end, x+" + "+name))
 				s.emit(w*.2, k, end, s.parenthesised(k, end, x+" * "+name))
@@ -236,6 +239,38 @@ func (s *site) returned() (from, to int, ok bool) {
 	return 0, 0, false
 }
 
+// results are the constants that the function can return, as far as its header
+// tells in a typed language.
+func (s *site) results() []string {
+	all := append(slices.Clone(s.lang.constants), s.lang.results...)
+	if s.fn == nil || s.lang.name == "python" || s.lang.name == "javascript" {
+		return all
+	}
+	head := s.stmts[s.fn.from]
+	var types []token // before the name, or behind the parameters
+	for k := head.from; k < head.to; k++ {
+		if s.toks[k].text == s.fn.name {
+			if s.lang.name == "go" && k+1 < head.to && s.match[k+1] > k {
+				types = s.toks[s.match[k+1]+1 : head.to]
+			} else {
+				types = s.toks[head.from:k]
+			}
+			break
+		}
+	}
+	for _, t := range types {
+		switch t.text {
+		case "*", "[":
+			return all
+		case "bool", "boolean":
+			return []string{"true", "false"}
+		case "int", "long", "short", "unsigned", "size_t", "uint", "int64", "int32", "uint64", "byte", "rune", "float64", "double", "float":
+			return s.lang.constants
+		}
+	}
+	return all
+}
+
 func changeResults(s *site) {
 	from, to, ok := s.returned()
 	if !ok {
@@ -243,7 +278,7 @@ func changeResults(s *site) {
 	}
 	l, was := s.lang, s.span(from, to)
 	isFlag := was == "True" || was == "true" || was == "False" || was == "false"
-	for _, c := range append(slices.Clone(l.results), l.constants...) {
+	for _, c := range s.results() {
 		s.emit(.5, from, to, c)
 	}
 	if strings.Contains(was, " ") && to-from > 1 {
@@ -259,8 +294,10 @@ func changeResults(s *site) {
 			s.emit(.4, from, to, fmt.Sprintf(l.list, name))
 		}
 		if isFlag {
-			for _, test := range []string{" == 0", " != 0", " > 0"} {
-				s.emit(w*.5, from, to, name+test)
+			for _, test := range []string{"%s == 0", "%s != 0", "%s > 0", l.isEmpty} {
+				if test != "" && (test == l.isEmpty) == s.holds(name) {
+					s.emit(w, from, to, fmt.Sprintf(test, name))
+				}
 			}
 			if l.indent {
 				s.emit(w*.5, from, to, "not "+name)
@@ -420,9 +457,10 @@ func (s *site) insert(weight float64, text string) {
 	if s.header {
 		in := s.bodyIndent()
 		s.emitAt(weight, s.lineEnd(), s.lineEnd(), s.line(), "\n"+in+strings.ReplaceAll(text, "\n", "\n"+in))
-		return
-	}
-	if !s.endsBlock() {
+		if s.isHead() {
+			return
+		}
+	} else if !s.endsBlock() {
 		s.emitAt(weight, s.lineEnd(), s.lineEnd(), s.line(), "\n"+s.indent+strings.ReplaceAll(text, "\n", "\n"+s.indent))
 	}
 	if !s.continues() {
@@ -505,7 +543,7 @@ func (s *site) calls() map[string]float64 {
 					continue
 				}
 				member, set, methods = strings.TrimSuffix(s.span(start, k), " not"), s.toks[k+1].text, []string{"add", "append"}
-			case (t == "has" || t == "contains" || t == "includes") && k >= 2 && k+2 < st.to && s.toks[k+1].text == "(" && s.match[k+1] > k+2:
+			case (t == "has" || t == "contains" || t == "includes") && k >= 2 && s.toks[k-2].kind == identKind && k+2 < st.to && s.toks[k+1].text == "(" && s.match[k+1] > k+2:
 				member, set = s.span(k+2, s.match[k+1]), s.toks[k-2].text
 				if t == "includes" {
 					methods = []string{"push"}
@@ -550,30 +588,35 @@ func insertGuards(s *site) {
 		s.insert(w, s.guarded(cond, "return "+result+l.end))
 	}
 	if s.isHead() {
-		results := append(append([]string{}, s.fn.params...), l.constants[:2]...)
-		results = append(results, l.results...)
+		results := append(slices.Clone(s.fn.params), s.results()...)
+		if l.name != "python" && l.name != "javascript" {
+			results = append(s.results(), s.fn.params...)
+		}
+		header := s.text(s.stmt)
 		for _, p := range s.fn.params {
-			conds := []string{p + " == 0", p + " <= 0", p + " <= 1", p + " < 0", p + " == 1"}
-			if l.isNull != "" {
+			conds := []string{p + " == 0", p + " <= 1", p + " <= 0", p + " < 0", p + " == 1"}
+			if l.isNull != "" && (l.name != "go" || strings.ContainsAny(header, "*[")) {
 				conds = append(conds, fmt.Sprintf(l.isNull, p))
 			}
-			switch l.name {
-			case "python":
+			if l.isEmpty != "" && (l.name != "go" || strings.Contains(header, "[]") || strings.Contains(header, "string")) {
+				conds = append(conds, fmt.Sprintf(l.isEmpty, p))
+			}
+			if l.name == "python" {
 				conds = append(conds, "not "+p, "not isinstance("+p+", list)", "len("+p+") <= 1")
-			case "go":
-				conds = append(conds, "len("+p+") == 0", "len("+p+") <= 1")
-			case "javascript":
-				conds = append(conds, "!"+p, p+".length === 0", p+".length <= 1")
+			}
+			w := 1.0
+			if s.recursesWith(p) { // what stays the same cannot end a recursion
+				w = .2
 			}
 			for i, c := range conds {
 				for j, r := range results {
-					guard(1/(1+.1*float64(i)+.1*float64(j)), c, r)
+					guard(w/(1+.1*float64(i)+.1*float64(j)), c, r)
 				}
 			}
 			for _, q := range s.fn.params {
 				if p != q {
 					for _, r := range results {
-						guard(.2, p+" == "+q, r)
+						guard(.2*w, p+" == "+q, r)
 					}
 				}
 			}
@@ -596,6 +639,22 @@ func insertGuards(s *site) {
 			s.emitAt(.25, s.toks[s.from].start, s.toks[s.to-1].end, s.line(), body)
 		}
 	}
+}
+
+// recursesWith reports whether the function calls itself with p unchanged.
+func (s *site) recursesWith(p string) bool {
+	at := slices.Index(s.fn.params, p)
+	for _, st := range s.stmts[s.fn.from+1 : s.fn.to] {
+		for k := st.from; k+1 < st.to; k++ {
+			if s.toks[k].text != s.fn.name || s.toks[k+1].text != "(" || s.match[k+1] < 0 {
+				continue
+			}
+			if items := s.items(k + 1); at < len(items) && s.span(items[at][0], items[at][1]) == p {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (s *site) guarded(cond, then string) string {
