@@ -299,7 +299,7 @@ func baseline(doc record.Document) string {
 		s = b.Status
 	}
 	if b.ExitCode != nil {
-		s += fmt.Sprintf(" (exit %d, %s)", *b.ExitCode, elapsed(time.Duration(b.DurationMS)*time.Millisecond))
+		s += fmt.Sprintf(" (exit %d, %.1f s)", *b.ExitCode, float64(b.DurationMS)/1000)
 	}
 	if b.Flaky {
 		s += fmt.Sprintf("; it is flaky: %d runs disagreed", b.Runs)
