@@ -111,7 +111,7 @@ func newStage(t *testing.T, sb sandbox.Sandbox, agents ...string) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	records, err := record.Open(repo)
+	records, err := record.Open(repo, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

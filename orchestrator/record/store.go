@@ -1,6 +1,8 @@
 package record
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,21 +28,31 @@ const maxDocument = 256 << 20
 var (
 	// ErrNoRun means that no run has the name that was asked for.
 	ErrNoRun = errors.New("no such run")
+	// ErrForeign means that a record was not made by this operator: it came
+	// with the repository, whose word it then is.
+	ErrForeign = errors.New("its record was not made here, it came with the repository")
 	// ErrAmbiguous means that several runs begin with the name.
 	ErrAmbiguous = errors.New("several runs begin with that")
 )
 
 // A Store is the records of one repository. It is safe for several processes.
 type Store struct {
-	top  string // of the repository
-	root *os.Root
+	top    string // of the repository
+	ledger string // directory of the operator's with one file for each own run
+	root   *os.Root
 }
 
 // Open opens the records of the repository whose top level is top, making the
 // directories if need be. They ignore themselves, so that `git status` does
 // not show them. A .bestof that is a symbolic link is refused: the record
 // would land where the repository says.
-func Open(top string) (*Store, error) {
+//
+// ledger is a directory of the operator's, outside any repository, in which
+// own runs are noted: a clone can bring records, but not entries there.
+func Open(top, ledger string) (*Store, error) {
+	if err := os.MkdirAll(ledger, 0o700); err != nil {
+		return nil, fmt.Errorf("open the ledger of runs: %w", err)
+	}
 	r, err := os.OpenRoot(top)
 	if err != nil {
 		return nil, fmt.Errorf("open records: %w", err)
@@ -66,7 +78,7 @@ func Open(top string) (*Store, error) {
 			return nil, fmt.Errorf("open records: %w", err)
 		}
 	}
-	return &Store{top: top, root: runs}, nil
+	return &Store{top: top, ledger: ledger, root: runs}, nil
 }
 
 // Close releases the store.
@@ -78,6 +90,19 @@ func (s *Store) Path(id string) string { return filepath.Join(s.top, Directory, 
 // runningFile marks a run whose orchestrator has not said that it ended. It
 // holds the orchestrator's identity.
 const runningFile = "running.json"
+
+// Own reports whether this operator made the run.
+func (s *Store) Own(id string) bool {
+	b, err := os.ReadFile(s.entry(id))
+	return err == nil && ValidID(id) && string(b) == s.top
+}
+
+// entry is the file of a run in the ledger. Runs of two repositories could
+// have one id.
+func (s *Store) entry(id string) string {
+	top := sha256.Sum256([]byte(s.top))
+	return filepath.Join(s.ledger, id+"-"+hex.EncodeToString(top[:8]))
+}
 
 // Create claims a new run directory for the process owner; newID is asked again when its answer is
 // taken, so that two runs of the same moment get two directories.
@@ -95,7 +120,11 @@ func (s *Store) Create(owner Owner, newID func() string) (*Writer, error) {
 		if err != nil {
 			return nil, err
 		}
-		b, err := json.Marshal(owner)
+		err = os.WriteFile(s.entry(id), []byte(s.top), 0o600)
+		var b []byte
+		if err == nil {
+			b, err = json.Marshal(owner)
+		}
 		if err == nil {
 			err = replace(w.root, runningFile, b, true)
 		}
@@ -142,8 +171,8 @@ func (s *Store) Abandoned() ([]Document, error) {
 	var docs []Document
 	for _, name := range names {
 		b, err := s.ReadFile(name, runningFile, 4096)
-		if err != nil {
-			continue // not running
+		if err != nil || !s.Own(name) {
+			continue // not running, or none of ours
 		}
 		var owner Owner
 		if json.Unmarshal(b, &owner) == nil && owner.Alive() {
@@ -265,7 +294,13 @@ func (s *Store) Remove(id string) error {
 	if !ValidID(id) {
 		return fmt.Errorf("run %q: %w", id, ErrNoRun)
 	}
-	return s.root.RemoveAll(id)
+	if err := s.root.RemoveAll(id); err != nil {
+		return err
+	}
+	if err := os.Remove(s.entry(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // A Writer writes the record of one run while it happens. It is safe for

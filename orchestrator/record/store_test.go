@@ -19,7 +19,7 @@ import (
 
 func open(t *testing.T, top string) *Store {
 	t.Helper()
-	s, err := Open(top)
+	s, err := Open(top, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestHazardRecordDirectoryIsALink(t *testing.T) {
 			if err := os.Symlink(target, filepath.Join(top, link)); err != nil {
 				t.Fatal(err)
 			}
-			if s, err := Open(top); err == nil {
+			if s, err := Open(top, t.TempDir()); err == nil {
 				s.Close()
 				t.Errorf("%s -> %s was followed", link, target)
 			}
@@ -242,6 +242,28 @@ func TestIDs(t *testing.T) {
 		if ValidID(bad) {
 			t.Errorf("%q is valid", bad)
 		}
+	}
+}
+
+// Hazard: a clone brings records of its own.
+func TestHazardForeignRecords(t *testing.T) {
+	top := t.TempDir()
+	theirs := open(t, top)
+	dead := self(t)
+	dead.StartTime++
+	w := create(t, theirs, "2nn43hjw3t", dead)
+	if err := w.Document(Document{Schema: Schema, Run: w.ID(), Phase: Running}, false); err != nil {
+		t.Fatal(err)
+	}
+	mine := open(t, top)
+	if !theirs.Own(w.ID()) || mine.Own(w.ID()) {
+		t.Errorf("own for its maker: %v, for others: %v", theirs.Own(w.ID()), mine.Own(w.ID()))
+	}
+	if a, err := mine.Abandoned(); err != nil || len(a) != 0 {
+		t.Errorf("a foreign run is reaped: %v, %v", a, err)
+	}
+	if _, err := mine.Load(w.ID()); err != nil {
+		t.Errorf("it can still be looked at: %v", err)
 	}
 }
 

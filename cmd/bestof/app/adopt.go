@@ -70,7 +70,7 @@ func (a *app) runAdopt(ctx context.Context, o adoptOptions, args []string) error
 		return err
 	}
 	defer s.Close()
-	doc, err := s.records.Load(args[0])
+	doc, err := s.load(args[0])
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,10 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/bestof-dev/bestof/internal/proc"
@@ -34,7 +37,7 @@ func (a *app) open(ctx context.Context) (*site, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	records, err := record.Open(repo.Root())
+	records, err := record.Open(repo.Root(), filepath.Join(home, "runs"))
 	if err != nil {
 		return nil, statusError{orchestrator.ExitInfrastructure, err}
 	}
@@ -87,8 +90,21 @@ func (a *app) settle(ctx context.Context, s *site) error {
 	return nil
 }
 
-// journal is where adoptions of this repository write down what they do.
-func (s *site) journal() string { return s.records.Path("adopting") }
+// journal is where adoptions into this work tree write down what they do. It
+// is the operator's: a repository could bring one of its own.
+func (s *site) journal() string {
+	name := sha256.Sum256([]byte(s.repo.Root()))
+	return filepath.Join(s.home, "adopting", hex.EncodeToString(name[:8]))
+}
+
+// load reads a run that will be acted on, so it must be the operator's own.
+func (s *site) load(name string) (record.Document, error) {
+	doc, err := s.records.Load(name)
+	if err == nil && !s.records.Own(doc.Run) {
+		err = refusedf("run %s: %w: look at it with `bestof show`, but start a run of your own", doc.Run, record.ErrForeign)
+	}
+	return doc, err
+}
 
 // reap ends the processes that an abandoned run left.
 func reap(doc record.Document, dir string) error {

@@ -39,7 +39,7 @@ func (a *app) runRevise(ctx context.Context, run, taskFile string) error {
 		return err
 	}
 	defer s.Close()
-	doc, err := s.records.Load(run)
+	doc, err := s.load(run)
 	if err != nil {
 		return err
 	}

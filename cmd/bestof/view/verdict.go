@@ -333,7 +333,7 @@ func (p *page) next(doc record.Document) {
 		add("remove what it left", "bestof gc")
 	case len(doc.Candidates) > 0:
 		add("see all side by side", "bestof compare %s", doc.Run)
-		if doc.Adopted == nil {
+		if doc.Adopted == nil && doc.Revision != nil {
 			add("try again, told what was wrong", "bestof revise %s", doc.Run)
 		}
 	default:
