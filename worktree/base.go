@@ -187,19 +187,9 @@ func (s *Store) tryBase(ctx context.Context, r *Repository, spec BaseSpec) (*Bas
 		return nil, err
 	}
 	lock := flock.New(s.path("locks", key), flock.SetPermissions(0o600))
-	for {
-		if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
-			return nil, err
-		}
-		if _, err := readMark(s.path("bases", key)); err != nil {
-			if err := s.makeBase(ctx, r, src, spec, key); err != nil {
-				return nil, errors.Join(err, lock.Unlock())
-			}
-		}
-		// From here on it is only read. Between the two locks gc may have it.
-		if err := lock.Unlock(); err != nil {
-			return nil, err
-		}
+	var last error
+	for range 10 {
+		// Users of a base share its lock; who makes or evicts it has it alone.
 		if _, err := lock.TryRLockContext(ctx, 20*time.Millisecond); err != nil {
 			return nil, err
 		}
@@ -208,13 +198,24 @@ func (s *Store) tryBase(ctx context.Context, r *Repository, spec BaseSpec) (*Bas
 			b.lock = lock
 			return b, nil
 		}
+		last = err
 		if err := lock.Unlock(); err != nil {
 			return nil, err
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
+		if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
+			return nil, err
+		}
+		if _, err := s.loadBase(key); err != nil { // absent, or spoilt
+			if err := s.makeBase(ctx, r, src, spec, key); err != nil {
+				return nil, errors.Join(err, lock.Unlock())
+			}
+		}
+		// Between the two locks gc may have it: look again.
+		if err := lock.Unlock(); err != nil {
 			return nil, err
 		}
 	}
+	return nil, last
 }
 
 func (r *Repository) source(ctx context.Context, spec BaseSpec) (*source, error) {

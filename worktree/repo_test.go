@@ -184,16 +184,11 @@ func gitTree(t testing.TB, dir string) TreeID {
 		}
 		return strings.TrimSpace(string(out))
 	}
-	cmd("init", "-q", "--bare")
+	run(t, "", nil, "git", "init", "-q", "--bare", tmp)
 	cmd("config", "core.bare", "false")
-	cmd("config", "core.autocrlf", "false")
-	if err := os.WriteFile(filepath.Join(tmp, "info", "attributes"), []byte("* -text -ident !eol !filter !working-tree-encoding\n"), 0o600); err != nil {
-		if err := os.MkdirAll(filepath.Join(tmp, "info"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(tmp, "info", "attributes"), []byte("* -text -ident !eol !filter !working-tree-encoding\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	attributes := filepath.Join(tmp, "info", "attributes")
+	if err := os.WriteFile(attributes, []byte("* -text -ident !eol !filter !working-tree-encoding\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	cmd("add", "-f", "-A")
 	return TreeID(cmd("write-tree"))
