@@ -359,7 +359,7 @@ func readEntries(file string) ([]entry, error) {
 // copyFiles writes files below root and returns their stamps. It adds each
 // new content to the pack, and fails with errChanged when a content is not
 // what its id says.
-func (src *source) copyFiles(root string, files []sourceFile, pack *packWriter, packed map[oid]bool) ([]stamp, error) {
+func (src *source) copyFiles(root string, files []sourceFile, pack *packWriter) ([]stamp, error) {
 	made := map[string]bool{}
 	for _, f := range files {
 		if dir := path.Dir(f.path); !made[dir] {
@@ -369,7 +369,6 @@ func (src *source) copyFiles(root string, files []sourceFile, pack *packWriter, 
 			made[dir] = true
 		}
 	}
-	var mu sync.Mutex
 	stamps := make([]stamp, len(files))
 	err := parallel(workers, len(files), func(i int) error {
 		f := &files[i]
@@ -387,14 +386,10 @@ func (src *source) copyFiles(root string, files []sourceFile, pack *packWriter, 
 		if pack == nil {
 			return nil
 		}
-		mu.Lock()
-		first := !packed[f.id]
-		packed[f.id] = true
-		mu.Unlock()
-		if first {
-			return pack.add(plumbing.BlobObject, f.id, data)
+		if isPointer(data) {
+			src.pointers.Add(1)
 		}
-		return nil
+		return pack.add(plumbing.BlobObject, f.id, data)
 	})
 	return stamps, err
 }

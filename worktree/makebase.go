@@ -91,7 +91,7 @@ func (m *maker) make(ctx context.Context) error {
 	for i := range entries {
 		entries[i].size = m.src.files[i].size
 	}
-	if _, err := m.src.copyFiles(tree, m.src.extra, nil, nil); err != nil {
+	if _, err := m.src.copyFiles(tree, m.src.extra, nil); err != nil {
 		return err
 	}
 	m.noteExtra()
@@ -147,56 +147,35 @@ func (m *maker) dirty() []dirtyPath {
 // objects writes the files, and a pack of them, their trees and the commit
 // that a shadow has checked out.
 func (m *maker) objects(git, tree string, entries []entry) error {
-	unique := make(map[oid]bool, len(entries))
-	for _, e := range entries {
-		unique[e.id] = true
-	}
-	type object struct {
-		id      oid
-		content []byte
-	}
-	seen := make(map[oid]bool)
-	var trees []object
-	builder := treeBuilder{emit: func(_ string, id oid, content []byte) error {
-		if !seen[id] {
-			seen[id] = true
-			trees = append(trees, object{id, content})
-		}
-		return nil
-	}}
-	root, err := builder.build("", entries)
+	pack, err := newPack(filepath.Join(git, "objects/pack"))
 	if err != nil {
 		return err
 	}
-	var commit []byte
-	if m.commit.IsZero() {
-		commit = syntheticCommit(root, "")
-	} else if !m.exact {
-		commit = syntheticCommit(root, m.commit.String())
+	if m.stamps, err = m.src.copyFiles(tree, m.src.files, pack); err == nil {
+		err = m.trees(pack, entries)
 	}
-	n := len(unique) + len(trees)
-	if commit != nil {
-		n++
-	}
-	pack, err := newPack(filepath.Join(git, "objects/pack"), n)
 	if err != nil {
+		pack.abandon()
 		return err
-	}
-	if m.stamps, err = m.src.copyFiles(tree, m.src.files, pack, make(map[oid]bool)); err != nil {
-		return errors.Join(err, pack.f.Close())
-	}
-	for _, t := range trees {
-		if err := pack.add(plumbing.TreeObject, t.id, t.content); err != nil {
-			return errors.Join(err, pack.f.Close())
-		}
-	}
-	if commit != nil {
-		m.commit = hashObject(plumbing.CommitObject, commit)
-		if err := pack.add(plumbing.CommitObject, m.commit, commit); err != nil {
-			return errors.Join(err, pack.f.Close())
-		}
 	}
 	return pack.close()
+}
+
+func (m *maker) trees(pack *packWriter, entries []entry) error {
+	builder := treeBuilder{emit: func(_ string, id oid, content []byte) error {
+		return pack.add(plumbing.TreeObject, id, content)
+	}}
+	root, err := builder.build("", entries)
+	if err != nil || m.exact {
+		return err
+	}
+	parent := ""
+	if !m.commit.IsZero() {
+		parent = m.commit.String()
+	}
+	commit := syntheticCommit(root, parent)
+	m.commit = hashObject(plumbing.CommitObject, commit)
+	return pack.add(plumbing.CommitObject, m.commit, commit)
 }
 
 // syntheticCommit is the same for the same tree, whoever makes it and when.
@@ -239,16 +218,8 @@ func (m *maker) noteExtra() {
 	if n := len(m.src.extra); n > 0 {
 		m.about.Notes = append(m.about.Notes, fmt.Sprintf("%d ignored files are in the base by .worktreeinclude", n))
 	}
-	pointers := 0
-	for _, f := range m.src.files {
-		if f.size < 1024 && f.size > 100 && f.mode != ModeLink {
-			if b, err := m.src.read(f); err == nil && isPointer(b) {
-				pointers++
-			}
-		}
-	}
-	if pointers > 0 {
-		m.about.Notes = append(m.about.Notes, fmt.Sprintf("%d files are Git LFS pointers and stay pointers", pointers))
+	if n := m.src.pointers.Load(); n > 0 {
+		m.about.Notes = append(m.about.Notes, fmt.Sprintf("%d files are Git LFS pointers and stay pointers", n))
 	}
 }
 

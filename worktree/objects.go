@@ -47,6 +47,14 @@ func (o *Objects) open(dir string) *filesystem.ObjectStorage {
 	return s
 }
 
+// reopen makes what was packed in a directory since it was opened known.
+func (o *Objects) reopen(dir string) {
+	s := o.open(dir)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s.Reindex()
+}
+
 func (o *Objects) find(id oid) (plumbing.EncodedObject, error) {
 	for i := len(o.stores) - 1; i >= 0; i-- {
 		obj, err := o.stores[i].EncodedObject(plumbing.AnyObject, id)

@@ -7,10 +7,10 @@ import (
 	"crypto/sha1"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
-	"hash"
+	"errors"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -25,28 +25,29 @@ type packWriter struct {
 	f    *os.File
 	mu   sync.Mutex
 	w    *bufio.Writer
-	sum  hash.Hash
 	off  uint64
-	idx  idxfile.Writer
-	want uint32
-	got  uint32
+	seen map[oid]bool
+	at   []packed
 }
 
-// newPack begins a pack of exactly n objects in dir.
-func newPack(dir string, n int) (*packWriter, error) {
+// A packed object is where a pack has it.
+type packed struct {
+	id  oid
+	off uint64
+	crc uint32
+}
+
+const packHeader = 12
+
+// newPack begins a pack in dir.
+func newPack(dir string) (*packWriter, error) {
 	f, err := os.CreateTemp(dir, "tmp_pack_")
 	if err != nil {
 		return nil, err
 	}
-	p := &packWriter{f: f, sum: sha1.New(), want: uint32(n)}
-	p.w = bufio.NewWriterSize(io.MultiWriter(f, p.sum), 1<<18)
-	head := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), p.want)
-	p.w.Write(head)
-	p.off = uint64(len(head))
-	if err := p.idx.OnHeader(p.want); err != nil {
-		return nil, err
-	}
-	return p, nil
+	p := &packWriter{f: f, w: bufio.NewWriterSize(f, 1<<18), off: packHeader, seen: make(map[oid]bool)}
+	_, err = p.w.Write(make([]byte, packHeader))
+	return p, err
 }
 
 var deflaters = sync.Pool{New: func() any {
@@ -54,9 +55,16 @@ var deflaters = sync.Pool{New: func() any {
 	return w
 }}
 
-// add appends an object. It may be called concurrently; the compression is
-// done outside of the lock.
+// add appends an object unless the pack has it. It may be called
+// concurrently; the compression is done outside of the lock.
 func (p *packWriter) add(t plumbing.ObjectType, id oid, content []byte) error {
+	p.mu.Lock()
+	seen := p.seen[id]
+	p.seen[id] = true
+	p.mu.Unlock()
+	if seen {
+		return nil
+	}
 	var buf bytes.Buffer
 	size := uint64(len(content))
 	c := byte(t)<<4 | byte(size&0xf)
@@ -76,39 +84,68 @@ func (p *packWriter) add(t plumbing.ObjectType, id oid, content []byte) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.idx.Add(id, p.off, crc32.ChecksumIEEE(buf.Bytes()))
+	p.at = append(p.at, packed{id, p.off, crc32.ChecksumIEEE(buf.Bytes())})
 	p.off += uint64(buf.Len())
-	p.got++
 	_, err := p.w.Write(buf.Bytes())
 	return err
 }
 
-// close finishes the pack and writes its index beside it.
+// abandon gives up a pack that is not finished.
+func (p *packWriter) abandon() {
+	p.f.Close()
+	os.Remove(p.f.Name())
+}
+
+// close finishes the pack and writes its index beside it. An empty one leaves
+// nothing.
 func (p *packWriter) close() (err error) {
+	if len(p.seen) == 0 {
+		p.abandon()
+		return nil
+	}
 	defer func() {
 		if cerr := p.f.Close(); err == nil {
 			err = cerr
 		}
 	}()
-	if p.got != p.want {
-		return fmt.Errorf("pack: %d objects of %d", p.got, p.want)
-	}
 	if err := p.w.Flush(); err != nil {
 		return err
 	}
-	sum := p.sum.Sum(nil)
+	n := uint32(len(p.seen))
+	head := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), n)
+	if _, err := p.f.WriteAt(head, 0); err != nil {
+		return err
+	}
+	if _, err := p.f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	h := sha1.New()
+	if _, err := io.Copy(h, p.f); err != nil {
+		return err
+	}
+	sum := h.Sum(nil)
 	if _, err := p.f.Write(sum); err != nil {
 		return err
 	}
-	if err := p.idx.OnFooter(oid(sum)); err != nil {
+	var idx idxfile.Writer
+	if err := idx.OnHeader(n); err != nil {
 		return err
 	}
-	index, err := p.idx.Index()
+	for _, o := range p.at {
+		idx.Add(o.id, o.off, o.crc)
+	}
+	if err := idx.OnFooter(oid(sum)); err != nil {
+		return err
+	}
+	index, err := idx.Index()
 	if err != nil {
 		return err
 	}
 	name := filepath.Join(filepath.Dir(p.f.Name()), "pack-"+hex.EncodeToString(sum))
 	f, err := os.OpenFile(name+".idx", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o444)
+	if errors.Is(err, fs.ErrExist) {
+		return os.Remove(p.f.Name()) // the same objects were packed before
+	}
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/storage/filesystem"
 	"golang.org/x/sys/unix"
 
 	"github.com/bestof-dev/bestof/worktree/internal/ignore"
@@ -60,7 +59,7 @@ type walker struct {
 	overlay bool // it is the upper layer of one
 	// unchanged tells from a stamp alone that a file of the base is as it was.
 	unchanged func(i int, s stamp, mode uint32) bool
-	to        *filesystem.ObjectStorage // where new blobs go; may be nil
+	to        *packWriter // where new blobs go; may be nil
 
 	seen    []bool // by entry: it is there, changed or not
 	changed []bool // by entry: replaced by now[i]
@@ -300,7 +299,7 @@ func (w *walker) file(dirfd int, full, name string, st *unix.Stat_t, i int, trac
 		return &SealError{full, fmt.Sprintf("the changed files are larger than %d bytes together", w.limits.Bytes)}
 	}
 	if w.to != nil {
-		if _, err := put(w.to, plumbing.BlobObject, data); err != nil {
+		if err := w.to.add(plumbing.BlobObject, e.id, data); err != nil {
 			return fmt.Errorf("seal: %w", err)
 		}
 	}
@@ -385,6 +384,26 @@ func (w *walker) result() (entries []entry, dirs map[string]bool) {
 		slices.SortFunc(entries, compareEntries)
 	}
 	return entries, dirs
+}
+
+// fileChanges lists what differs from the base.
+func (w *walker) fileChanges() []FileChange {
+	var out []FileChange
+	for i, e := range w.entries {
+		f := FileChange{Path: e.path, OldMode: e.mode, Old: e.id.String()}
+		if w.seen[i] {
+			if !w.changed[i] {
+				continue
+			}
+			f.NewMode, f.New = w.now[i].mode, w.now[i].id.String()
+		}
+		out = append(out, f)
+	}
+	for _, e := range w.added {
+		out = append(out, FileChange{Path: e.path, NewMode: e.mode, New: e.id.String()})
+	}
+	slices.SortFunc(out, func(a, b FileChange) int { return strings.Compare(a.Path, b.Path) })
+	return out
 }
 
 // addedTops names what was added by the topmost directory that the base does

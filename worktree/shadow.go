@@ -35,7 +35,7 @@ func (s *Store) NewRun(ctx context.Context, id, recordDir string) (*Run, error) 
 	m := mark{What: "run", Run: id, Record: recordDir, Owner: owner}
 	work, err := s.newWork(m)
 	if err == nil {
-		err = os.MkdirAll(filepath.Join(work, "git/objects"), 0o700)
+		err = os.MkdirAll(filepath.Join(work, "git/objects/pack"), 0o700)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start run %s: %w", id, err)
@@ -213,7 +213,11 @@ func (b *Base) Warm(ctx context.Context, sh *Shadow) error {
 // a *SealError when the tree is refused, which is the candidate's doing.
 func (sh *Shadow) Seal(ctx context.Context, l Limits) (*Sealed, error) {
 	b := sh.base
-	to := b.objects.open(filepath.Join(sh.run.dir, "git"))
+	git := filepath.Join(sh.run.dir, "git")
+	to, err := newPack(filepath.Join(git, "objects/pack"))
+	if err != nil {
+		return nil, fmt.Errorf("seal: %w", err)
+	}
 	w := walker{entries: b.entries, lookup: b.index(), rules: b.rules, limits: l.orDefaults(), to: to}
 	dir := sh.Root()
 	if sh.kind == ShadowOverlay {
@@ -221,14 +225,18 @@ func (sh *Shadow) Seal(ctx context.Context, l Limits) (*Sealed, error) {
 	} else {
 		w.unchanged = unchanged(b.entries, sh.stamps)
 	}
-	b.objects.mu.Lock() // writes to the store and its readers take turns
 	tree, err := w.seal(ctx, dir, &sh.top)
-	b.objects.mu.Unlock()
 	if err != nil {
+		to.abandon()
 		return nil, err
 	}
+	if err := to.close(); err != nil {
+		return nil, fmt.Errorf("seal: %w", err)
+	}
+	b.objects.reopen(git)
 	s := &Sealed{Tree: TreeID(tree.String()), Notes: w.notes(b)}
-	if s.Change, err = b.objects.Diff(ctx, b.Tree(), s.Tree); err != nil {
+	s.Change = Change{Base: b.Tree(), Tree: s.Tree, Files: w.fileChanges()}
+	if err := b.objects.count(ctx, &s.Change); err != nil {
 		return nil, fmt.Errorf("seal: %w", err)
 	}
 	for _, link := range b.about.Links {
@@ -252,10 +260,7 @@ func (w *walker) seal(ctx context.Context, dir string, top *stamp) (oid, error) 
 			id, ok := w.lookup.trees[dir]
 			return id, ok && !dirs[dir]
 		},
-		emit: func(_ string, _ oid, content []byte) error {
-			_, err := put(w.to, plumbing.TreeObject, content)
-			return err
-		},
+		emit: func(_ string, id oid, content []byte) error { return w.to.add(plumbing.TreeObject, id, content) },
 	}
 	tree, err := builder.build("", entries)
 	if err != nil {

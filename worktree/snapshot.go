@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -35,6 +36,7 @@ type source struct {
 	links    []string // submodules
 	snapshot bool
 	close    func()
+	pointers atomic.Int32 // Git LFS pointers that were copied
 }
 
 type sourceFile struct {
