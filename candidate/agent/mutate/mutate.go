@@ -159,7 +159,7 @@ func (a *agent) search(ctx context.Context) ([]edit, error) {
 	if _, err := exec.LookPath(a.job.Test[0]); err != nil && !strings.Contains(a.job.Test[0], "/") {
 		return nil, fmt.Errorf("run the test: %w", err)
 	}
-	first := min(20*time.Second, time.Until(a.deadline)/6)
+	first := min(20*time.Second, time.Until(a.deadline)/12)
 	base := a.run(ctx, a.job.Test, a.plain, first, true)
 	switch {
 	case ctx.Err() != nil:
@@ -255,7 +255,8 @@ func (a *agent) prepare(ctx context.Context, base *result, first time.Duration) 
 			a.server.close()
 			a.server = nil
 		} else {
-			r.output, *base = output, r
+			r.output = output
+			*base = r
 		}
 	}
 	if a.server == nil && !base.hung && !slices.Equal(a.quick, a.job.Test) {
@@ -263,7 +264,8 @@ func (a *agent) prepare(ctx context.Context, base *result, first time.Duration) 
 			if again := a.run(ctx, a.quick, a.env, first, false); again.took < r.took {
 				r = again
 			}
-			r.output, *base = output, r
+			r.output = output
+			*base = r
 		} else {
 			a.quick = a.job.Test
 		}

@@ -151,7 +151,7 @@ func TestRepairs(t *testing.T) {
 	for _, name := range []string{
 		"py-binary-search", "py-null-guard", "py-script", "py-running-maximum", "py-endless-loop", "py-missing-base-case",
 		"js-off-by-one", "js-missing-statement", "js-operand",
-		"go-boundary", "go-logic", "java-comparison", "java-arithmetic", "c-off-by-one", "c-pointer", "c-bits",
+		"go-boundary", "go-logic", "go-missing-case", "java-comparison", "java-arithmetic", "c-off-by-one", "c-pointer", "c-bits",
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := find(t, name)
