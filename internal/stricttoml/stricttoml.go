@@ -4,10 +4,14 @@
 package stricttoml
 
 import (
+	"cmp"
+	"encoding"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -41,24 +45,15 @@ func Decode(name string, data []byte, v any) error {
 	// The keys are looked at before the values, so that a misspelt key is
 	// reported as such and not as a type error of its namesake.
 	var raw map[string]any
-	md, err := toml.Decode(text, &raw)
-	if err != nil {
+	if _, err := toml.Decode(text, &raw); err != nil {
 		return parseError(name, err)
 	}
-	for _, key := range md.Keys() {
-		if known, hint := lookUp(reflect.TypeOf(v), key); !known {
-			problem := fmt.Sprintf("unknown key %q", key.String())
-			if hint != "" {
-				problem += fmt.Sprintf(" (keys are case-sensitive: did you mean %q?)", hint)
-			}
-			return &Error{Name: name, Line: lineOf(text, key), Problem: problem}
-		}
+	c := &checker{name: name, positions: Locate(data)}
+	if err := c.check(raw, reflect.TypeOf(v), nil); err != nil {
+		return err
 	}
-	if md, err = toml.Decode(text, v); err != nil {
+	if _, err := toml.Decode(text, v); err != nil {
 		return parseError(name, err)
-	}
-	if left := md.Undecoded(); len(left) > 0 {
-		return &Error{Name: name, Line: lineOf(text, left[0]), Problem: fmt.Sprintf("unknown key %q", left[0].String())}
 	}
 	return nil
 }
@@ -78,60 +73,116 @@ func parseError(name string, err error) error {
 	return &Error{Name: name, Problem: strings.TrimPrefix(err.Error(), "toml: ")}
 }
 
-// lookUp walks key through the tags of t. A map takes any key. hint is the
-// spelling that would have been right but for its case.
-func lookUp(t reflect.Type, key toml.Key) (known bool, hint string) {
-	for _, part := range key {
-		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
-			t = t.Elem()
-		}
-		switch t.Kind() {
-		case reflect.Map:
-			t = t.Elem()
-		case reflect.Struct:
-			next := reflect.Type(nil)
-			for f := range t.Fields() {
-				tag, _, _ := strings.Cut(f.Tag.Get("toml"), ",")
-				if tag == part && tag != "" && tag != "-" {
-					next = f.Type
-				} else if strings.EqualFold(tag, part) {
-					hint = tag
-				}
-			}
-			if next == nil {
-				return false, hint
-			}
-			t = next
-		case reflect.Interface:
-			return true, ""
-		default:
-			return false, ""
-		}
-	}
-	return true, ""
+// A checker holds a document against the type it is for, and so reports keys
+// and types with the line of the very element that is wrong.
+type checker struct {
+	name      string
+	positions Positions
 }
 
-// lineOf finds where key is first defined: the shortest run of whole lines
-// that parses and defines it ends with its value, which begins after the run
-// of lines that parsed before.
-func lineOf(text string, key toml.Key) int {
-	lines := strings.SplitAfter(text, "\n")
-	parsed := 0
-	for n := 1; n <= len(lines); n++ {
-		var raw map[string]any
-		md, err := toml.Decode(strings.Join(lines[:n], ""), &raw)
-		if err != nil {
-			continue
-		}
-		if slices.ContainsFunc(md.Keys(), func(k toml.Key) bool { return slices.Equal(k, key) }) {
-			for i := parsed; i < n; i++ {
-				if l := strings.TrimSpace(lines[i]); l != "" && l[0] != '#' {
-					return i + 1
-				}
-			}
-			return n
-		}
-		parsed = n
+var unmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+
+func (c *checker) check(v any, t reflect.Type, path []any) error {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
 	}
-	return 0
+	if reflect.PointerTo(t).Implements(unmarshaler) {
+		return nil
+	}
+	want := ""
+	switch t.Kind() {
+	case reflect.Struct, reflect.Map:
+		table, ok := v.(map[string]any)
+		if !ok {
+			want = "a table"
+			break
+		}
+		for _, key := range c.inOrder(table, path) {
+			at := append(slices.Clip(path), key)
+			element, hint := fieldOf(t, key)
+			if element == nil {
+				problem := fmt.Sprintf("unknown key %q", dotted(at))
+				if hint != "" {
+					problem += fmt.Sprintf(" (keys are case-sensitive: did you mean %q?)", hint)
+				}
+				return c.errorAt(at, problem)
+			}
+			if err := c.check(table[key], element, at); err != nil {
+				return err
+			}
+		}
+	case reflect.Slice:
+		list := reflect.ValueOf(v) // []any, or []map[string]any for an array of tables
+		if list.Kind() != reflect.Slice {
+			want = "a list"
+			break
+		}
+		for i := range list.Len() {
+			if err := c.check(list.Index(i).Interface(), t.Elem(), append(slices.Clip(path), i)); err != nil {
+				return err
+			}
+		}
+	case reflect.String:
+		if _, ok := v.(string); !ok {
+			want = "a string"
+		}
+	case reflect.Bool:
+		if _, ok := v.(bool); !ok {
+			want = "true or false"
+		}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		if n, ok := v.(int64); !ok || t.OverflowInt(n) {
+			want = "an integer of " + strconv.Itoa(t.Bits()) + " bits"
+		}
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		if n, ok := v.(int64); !ok || n < 0 || t.OverflowUint(uint64(n)) {
+			want = "an integer from 0 to " + strconv.FormatUint(1<<t.Bits()-1, 10)
+		}
+	}
+	if want != "" {
+		return c.errorAt(path, fmt.Sprintf("%s is not %s", dotted(path), want))
+	}
+	return nil
+}
+
+func (c *checker) errorAt(path []any, problem string) error {
+	return &Error{Name: c.name, Line: c.positions.Line(path...), Problem: problem}
+}
+
+// inOrder lists the keys of a table as they stand in the document.
+func (c *checker) inOrder(table map[string]any, path []any) []string {
+	return slices.SortedFunc(maps.Keys(table), func(a, b string) int {
+		at := slices.Clip(path)
+		return cmp.Or(cmp.Compare(c.positions.Line(append(at, a)...), c.positions.Line(append(at, b)...)), cmp.Compare(a, b))
+	})
+}
+
+// fieldOf is the type of what key names in t, nil if nothing; hint is the
+// spelling that would have been right but for its case. A map takes any key.
+func fieldOf(t reflect.Type, key string) (element reflect.Type, hint string) {
+	if t.Kind() == reflect.Map {
+		return t.Elem(), ""
+	}
+	for f := range t.Fields() {
+		tag, _, _ := strings.Cut(f.Tag.Get("toml"), ",")
+		switch {
+		case tag == "" || tag == "-":
+		case tag == key:
+			return f.Type, ""
+		case strings.EqualFold(tag, key):
+			hint = tag
+		}
+	}
+	return nil, hint
+}
+
+// dotted is a path as TOML writes it, without the numbers of elements.
+func dotted(path []any) string {
+	var key toml.Key
+	for _, part := range path {
+		if k, ok := part.(string); ok {
+			key = append(key, k)
+		}
+	}
+	return key.String()
 }
