@@ -210,7 +210,7 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 		c.AgentEnd = &record.AgentEnd{End: res.End, Code: res.Code, Signal: res.Signal, Reason: l.Redactor.String(res.Reason)}
 	})
 	switch {
-	case len(suspicious) > 0 && !l.Settings.Isolation.Filesystem:
+	case len(suspicious) > 0:
 		return false, lifeEnds(candidate.Escaped, "your repository changed while it ran (%s); without a sandbox that hides it, that cannot be told from an escape", firstFew(suspicious))
 	case errors.Is(err, proc.ErrSupervisorLost):
 		l.reapBelow(shadow.Root(), shadow.Home())

@@ -196,7 +196,7 @@ func (t *turn) run(ctx context.Context) *ending {
 			t.notice("clean-up was not finished (`bestof gc` finishes it): %v", err)
 		}
 	}()
-	if t.watch, err = newWatch(ctx, t.Repo.Fingerprint); err != nil {
+	if t.watch, err = newWatch(ctx, t.Repo.Fingerprint, t.Settings.Isolation.Filesystem); err != nil {
 		return ended(ExitInfrastructure, "look at the repository: %v", err)
 	}
 	if end := t.makeBase(ctx); end != nil {
@@ -315,9 +315,7 @@ func (t *turn) tryCandidates(ctx context.Context) *ending {
 
 // finish lets the judge choose, adopts nothing, and closes the record.
 func (t *turn) finish(ctx context.Context, end *ending) (record.Document, error) {
-	if changed := t.changedMeanwhile(); len(changed) > 0 {
-		t.notice("your repository changed during the run (%s); candidates started from what was there before", firstFew(changed))
-	}
+	t.lookAround(context.WithoutCancel(ctx))
 	t.mu.Lock()
 	now := t.Now()
 	d := &t.doc
@@ -350,11 +348,18 @@ func (t *turn) finish(ctx context.Context, end *ending) (record.Document, error)
 	return t.doc, errors.Join(t.Record.Finish(t.doc), t.fault)
 }
 
-func (t *turn) changedMeanwhile() []string {
+// lookAround says what changed in the user's repository during the run.
+func (t *turn) lookAround(ctx context.Context) {
 	if t.watch == nil {
-		return nil
+		return
 	}
-	return t.watch.sinceStart()
+	changed, err := t.watch.sinceStart(ctx)
+	if err != nil {
+		t.notice("whether your repository changed during the run is not known: %v", err)
+	}
+	if len(changed) > 0 {
+		t.notice("your repository changed during the run (%s); candidates started from what was there before", firstFew(changed))
+	}
 }
 
 // update changes the document and writes it down.

@@ -191,7 +191,7 @@ func (l *life) verifyOnce(ctx context.Context, sealed *worktree.Sealed, name str
 	l.record(l.index, func(c *record.Candidate) { c.Processes = nil })
 	var fault *wire.Fault
 	switch {
-	case len(suspicious) > 0 && !l.Settings.Isolation.Filesystem:
+	case len(suspicious) > 0:
 		return kept, res, lifeEnds(candidate.Escaped, "your repository changed while it was verified (%s)", firstFew(suspicious))
 	case ctx.Err() != nil:
 		return kept, res, lifeEnds(candidate.Cancelled, "%v", context.Cause(ctx))
