@@ -269,9 +269,26 @@ func (s state) is(mode Mode, id string) bool {
 	return !s.dir && !s.other && s.mode == mode && s.id == id
 }
 
+// reachable reports whether a path's directories are there and none of them
+// is a link, which an os.Root would follow as long as it stays inside.
+func reachable(root *os.Root, name string) bool {
+	for i := 0; i < len(name); i++ {
+		if name[i] == '/' {
+			if info, err := root.Lstat(name[:i]); err != nil || !info.IsDir() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// look sees nothing behind a link: as for git, such a path is absent.
 func look(root *os.Root, name string) (state, error) {
+	if !reachable(root, name) {
+		return state{}, nil
+	}
 	info, err := root.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return state{}, nil
 	}
 	if err != nil {

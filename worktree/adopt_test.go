@@ -365,6 +365,33 @@ func TestHazardFilteredBranch(t *testing.T) {
 	}
 }
 
+// TestHazardDirectoryBecomesALink: what was in it is gone, although a path
+// through the link leads to something.
+func TestHazardDirectoryBecomesALink(t *testing.T) {
+	for _, target := range []string{"a", "other", "../other"} {
+		m := makeChange(t, forest{"a/b": {ModeFile, "1"}, "other/b": {ModeFile, "1"}, "z": {ModeFile, "1"}}, forest{"a": {ModeLink, target}, "other/b": {ModeFile, "1"}, "z": {ModeFile, "2"}})
+		before := files(t, m.dir)
+		n := 0
+		_, err := m.repo.Adopt(t.Context(), m.objects, m.change, AdoptOptions{Mode: AdoptApply, RunID: "r1", JournalDir: t.TempDir(), step: func() {
+			if n++; n == len(m.change.Files) {
+				m.write(map[string]string{"z": "1"})
+			}
+		}})
+		if err == nil {
+			t.Error("an edit in the middle went unnoticed")
+		}
+		if diff := cmp.Diff(before, files(t, m.dir)); diff != "" {
+			t.Errorf("link to %s: not put back:\n%s", target, diff)
+		}
+		if err := m.adopt(t.TempDir()); err != nil {
+			t.Errorf("link to %s: %v", target, err)
+		}
+		if got := gitTree(t, m.dir); got != m.change.Tree {
+			t.Errorf("link to %s: the tree is %s, not %s", target, got, m.change.Tree)
+		}
+	}
+}
+
 // TestAdoptFromASubdirectory writes at the top level.
 func TestAdoptFromASubdirectory(t *testing.T) {
 	m := makeChange(t, forest{"sub/a": {ModeFile, "1"}}, forest{"sub/a": {ModeFile, "2"}, "b": {ModeFile, "b"}})

@@ -198,7 +198,9 @@ func (j *journal) apply(ctx context.Context, root *os.Root, done func()) error {
 		if !st.is(s.NewMode, s.New) && !(s.NewMode == ModeNone && st.dir) {
 			return fmt.Errorf("%s: what was written is not what is there", quote(s.Path))
 		}
-		dirs[path.Dir(s.Path)] = true
+		if reachable(root, s.Path) {
+			dirs[path.Dir(s.Path)] = true
+		}
 	}
 	for d := range dirs {
 		if err := syncIn(root, d); err != nil {
@@ -210,9 +212,6 @@ func (j *journal) apply(ctx context.Context, root *os.Root, done func()) error {
 
 func syncIn(root *os.Root, dir string) error {
 	f, err := root.Open(dir)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
@@ -348,11 +347,7 @@ func (j *journal) makeDirs(root *os.Root, dir string) error {
 	if err := j.makeDirs(root, path.Dir(dir)); err != nil {
 		return err
 	}
-	err := root.Mkdir(dir, 0o777)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
+	if err := root.Mkdir(dir, 0o777); err != nil {
 		return err
 	}
 	return j.own(root, dir, step{})
@@ -388,7 +383,13 @@ func removeEmptyDirs(root *os.Root, dir string) error {
 // was nor what it should become was edited by somebody: it is left and named.
 func (j *journal) rollback(root *os.Root) (left []string, err error) {
 	for i, s := range j.Steps {
-		err = errors.Join(err, ignoreMissing(root.Remove(j.temporary(i, s))))
+		tmp := j.temporary(i, s)
+		if !reachable(root, tmp) {
+			continue
+		}
+		if rerr := root.Remove(tmp); !errors.Is(rerr, fs.ErrNotExist) {
+			err = errors.Join(err, rerr)
+		}
 	}
 	for _, s := range slices.Backward(j.Steps) {
 		if s.OldMode != ModeNone {
@@ -431,13 +432,6 @@ func (j *journal) rollback(root *os.Root) (left []string, err error) {
 		return left, err // the journal stays, for another try
 	}
 	return left, j.clear()
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil
-	}
-	return err
 }
 
 // Recover undoes an adoption that a crash interrupted and says what it did,

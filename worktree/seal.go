@@ -285,6 +285,9 @@ func (w *walker) file(dirfd int, full, name string, st *unix.Stat_t, i int, trac
 	if errors.Is(err, errChanged) {
 		return &SealError{full, err.Error()}
 	}
+	if errors.Is(err, unix.EACCES) {
+		return &SealError{full, "the file may not be read"}
+	}
 	if err != nil {
 		return fmt.Errorf("seal: read %s: %w", quote(full), err)
 	}
