@@ -32,7 +32,12 @@ type AdoptOptions struct {
 	BaseCommit string // what the base was made from, "" on an unborn branch
 	BaseKind   BaseKind
 	RunID      string
-	JournalDir string // a directory of the run's for nothing else
+	JournalDir string // a directory for nothing else, out of the repository's reach
+
+	// Done, when not nil, is told what was adopted as soon as it is in place
+	// and verified. If it fails, or never returns, an AdoptApply is undone, so
+	// that what it writes down is true once the journal is gone.
+	Done func(Adopted) error
 
 	step func() // called after each change to the user's tree; for tests
 }
@@ -78,7 +83,11 @@ func (r *Repository) Adopt(ctx context.Context, o *Objects, c Change, opt AdoptO
 	defer lock.Close()
 	switch opt.Mode {
 	case AdoptBranch:
-		return r.adoptBranch(ctx, o, c, opt)
+		done, err := r.adoptBranch(ctx, o, c, opt)
+		if err == nil && opt.Done != nil {
+			err = opt.Done(done)
+		}
+		return done, err
 	case AdoptApply:
 	default:
 		return Adopted{}, fmt.Errorf("adopt: %q is no way to adopt", opt.Mode)
@@ -95,7 +104,12 @@ func (r *Repository) Adopt(ctx context.Context, o *Objects, c Change, opt AdoptO
 	if err := j.write(o); err != nil {
 		return Adopted{}, fmt.Errorf("adopt: %w", errors.Join(err, j.clear()))
 	}
-	if err := j.apply(ctx, root, opt.step); err != nil {
+	done := Adopted{Tree: c.Tree}
+	err = j.apply(ctx, root, opt.step)
+	if err == nil && opt.Done != nil {
+		err = opt.Done(done)
+	}
+	if err != nil {
 		left, rerr := j.rollback(root)
 		if len(left) > 0 {
 			rerr = errors.Join(rerr, fmt.Errorf("left as they are, edited meanwhile: %s", some(left)))
@@ -105,7 +119,7 @@ func (r *Repository) Adopt(ctx context.Context, o *Objects, c Change, opt AdoptO
 	if err := j.clear(); err != nil {
 		return Adopted{}, fmt.Errorf("adopt: %w", err)
 	}
-	return Adopted{Tree: c.Tree}, nil
+	return done, nil
 }
 
 func lockDir(dir string) (*os.File, error) {

@@ -117,15 +117,15 @@ func TestHazardKillDuringAdopt(t *testing.T) {
 		if err := m.adopt(journal); err == nil {
 			t.Fatal("an interrupted adoption was overwritten")
 		}
-		done, err := m.repo.Recover(t.Context(), journal)
-		if err != nil || len(done) != 1 {
-			t.Fatalf("recover: %q, %v", done, err)
+		undone, err := m.repo.Recover(t.Context(), journal)
+		if err != nil || len(undone.Done) != 1 || undone.Run != "r1" {
+			t.Fatalf("recover: %q, %v", undone, err)
 		}
 		if diff := cmp.Diff(before, files(t, m.dir)); diff != "" {
 			t.Fatalf("killed after step %d:\n%s", after, diff)
 		}
-		if done, err := m.repo.Recover(t.Context(), journal); err != nil || len(done) != 0 {
-			t.Errorf("recover again: %q, %v", done, err)
+		if undone, err := m.repo.Recover(t.Context(), journal); err != nil || len(undone.Done) != 0 || undone.Run != "" {
+			t.Errorf("recover again: %q, %v", undone, err)
 		}
 	}
 	if diff := cmp.Diff(state, m.userState()); diff != "" {
@@ -136,6 +136,24 @@ func TestHazardKillDuringAdopt(t *testing.T) {
 	}
 	if got := gitTree(t, m.dir); got != m.change.Tree {
 		t.Errorf("the tree is %s, not %s", got, m.change.Tree)
+	}
+}
+
+// TestHazardAdoptionThatCannotBeRecorded undoes what is in place already.
+func TestHazardAdoptionThatCannotBeRecorded(t *testing.T) {
+	m := makeChange(t, manyKinds.from, manyKinds.to)
+	before := files(t, m.dir)
+	full := errors.New("no space left")
+	called := false
+	_, err := m.repo.Adopt(t.Context(), m.objects, m.change, AdoptOptions{Mode: AdoptApply, RunID: "r1", JournalDir: t.TempDir(), Done: func(a Adopted) error {
+		called = a.Tree == m.change.Tree && !cmp.Equal(before, files(t, m.dir))
+		return full
+	}})
+	if !errors.Is(err, full) || !called {
+		t.Errorf("err %v, told of the change in place: %v", err, called)
+	}
+	if diff := cmp.Diff(before, files(t, m.dir)); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -159,9 +177,9 @@ func TestHazardRecoverSparesLaterEdits(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.write(map[string]string{"b": "mine", "c": "mine"})
-	done, err := m.repo.Recover(t.Context(), journal)
-	if err != nil || len(done) != 3 {
-		t.Errorf("recover: %q, %v", done, err)
+	undone, err := m.repo.Recover(t.Context(), journal)
+	if err != nil || len(undone.Done) != 3 {
+		t.Errorf("recover: %q, %v", undone, err)
 	}
 	if diff := cmp.Diff(map[string]string{"a": "0 1", "b": "0 mine", "c": "0 mine"}, files(t, m.dir)); diff != "" {
 		t.Error(diff)

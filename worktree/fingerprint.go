@@ -36,7 +36,6 @@ func (r *Repository) Fingerprint(ctx context.Context) (Fingerprint, error) {
 	}
 	for name, path := range map[string]string{
 		"HEAD":               filepath.Join(r.gitDir, "HEAD"),
-		"index":              filepath.Join(r.gitDir, "index"),
 		"config.worktree":    filepath.Join(r.gitDir, "config.worktree"),
 		"config":             filepath.Join(r.commonDir, "config"),
 		"stash":              filepath.Join(r.commonDir, "logs/refs/stash"),
@@ -59,6 +58,13 @@ func (r *Repository) Fingerprint(ctx context.Context) (Fingerprint, error) {
 	if err := f.hooks(filepath.Join(r.commonDir, "hooks")); err != nil {
 		return f, fmt.Errorf("fingerprint: %w", err)
 	}
+	// The entries, not the bytes: git refreshes the index by itself.
+	index, err := r.git.Run(ctx, "ls-files", "-z", "-v", "--stage")
+	if err != nil {
+		return f, fmt.Errorf("fingerprint: %w", err)
+	}
+	sum := sha256.Sum256(index)
+	f.state["index"] = hex.EncodeToString(sum[:])
 	paths, err := r.git.Run(ctx, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	if err != nil {
 		return f, fmt.Errorf("fingerprint: %w", err)

@@ -434,47 +434,58 @@ func (j *journal) rollback(root *os.Root) (left []string, err error) {
 	return left, j.clear()
 }
 
-// Recover undoes an adoption that a crash interrupted and says what it did,
-// one line each. It does nothing when none was.
-func (r *Repository) Recover(ctx context.Context, journalDir string) (done []string, err error) {
+// Recovered is what Recover undid.
+type Recovered struct {
+	Run  string   // whose adoption it was, "" when none was interrupted
+	Done []string // what was done, one line each
+}
+
+// Recover undoes an adoption that a crash interrupted. It does nothing when
+// none was.
+func (r *Repository) Recover(ctx context.Context, journalDir string) (Recovered, error) {
+	run, done, err := r.recover(journalDir)
+	return Recovered{Run: run, Done: done}, err
+}
+
+func (r *Repository) recover(journalDir string) (run string, done []string, err error) {
 	j, err := readJournal(journalDir)
 	if err != nil {
-		return nil, fmt.Errorf("recover: %w", err)
+		return "", nil, fmt.Errorf("recover: %w", err)
 	}
 	if j == nil {
 		if _, err := os.Lstat(journalDir); errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
+			return "", nil, nil
 		}
 		for _, name := range []string{"old", "new", "branch"} {
 			if err := os.RemoveAll(filepath.Join(journalDir, name)); err != nil {
-				return nil, fmt.Errorf("recover: %w", err)
+				return "", nil, fmt.Errorf("recover: %w", err)
 			}
 		}
-		return nil, nil
+		return "", nil, nil
 	}
 	lock, err := lockDir(r.root)
 	if err != nil {
-		return nil, fmt.Errorf("recover: %w", err)
+		return "", nil, fmt.Errorf("recover: %w", err)
 	}
 	defer lock.Close()
 	root, err := os.OpenRoot(r.root)
 	if err != nil {
-		return nil, fmt.Errorf("recover: %w", err)
+		return "", nil, fmt.Errorf("recover: %w", err)
 	}
 	defer root.Close()
 	for _, s := range j.Steps {
 		// A journal is ours, but lies where a repository's files do.
 		if !filepath.IsLocal(s.Path) || refusedName(s.Path) != "" || strings.ContainsRune(s.Path, 0) {
-			return nil, fmt.Errorf("recover: the journal names %s", quote(s.Path))
+			return "", nil, fmt.Errorf("recover: the journal names %s", quote(s.Path))
 		}
 	}
 	left, err := j.rollback(root)
 	if err != nil {
-		return nil, fmt.Errorf("recover: %w", err)
+		return "", nil, fmt.Errorf("recover: %w", err)
 	}
 	done = []string{fmt.Sprintf("an interrupted adoption of %d paths was undone", len(j.Steps))}
 	for _, l := range left {
 		done = append(done, "left as it is, edited since: "+quote(l))
 	}
-	return done, nil
+	return j.Run, done, nil
 }

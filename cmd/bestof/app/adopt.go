@@ -171,18 +171,23 @@ func (a *app) adoptWinner(ctx context.Context, s *site, doc *record.Document, nu
 	if mode.mode == worktree.AdoptBranch && mode.branch == "" {
 		mode.branch = "bestof/" + doc.Run
 	}
-	done, err := s.repo.Adopt(ctx, objects, change, worktree.AdoptOptions{
+	_, err = s.repo.Adopt(ctx, objects, change, worktree.AdoptOptions{
 		Mode: mode.mode, Branch: mode.branch, Message: commitMessage(*doc, c, override), BaseCommit: doc.Base.Commit,
 		BaseKind: worktree.BaseKind(doc.Base.Kind), RunID: doc.Run, JournalDir: s.journal(),
+		Done: func(done worktree.Adopted) error {
+			noted := *doc
+			noted.Adopted = &record.Adoption{
+				Candidate: number, Mode: string(mode.mode), Branch: done.Branch, Commit: done.Commit, Tree: string(done.Tree), At: time.Now(), Override: override,
+			}
+			if err := s.records.Update(noted); err != nil {
+				return fmt.Errorf("write it down: %w", err)
+			}
+			*doc = noted
+			return nil
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("adopt %s of run %s: %w", candidate.Number(number).ID(), doc.Run, err)
-	}
-	doc.Adopted = &record.Adoption{
-		Candidate: number, Mode: string(mode.mode), Branch: done.Branch, Commit: done.Commit, Tree: string(done.Tree), At: time.Now(), Override: override,
-	}
-	if err := s.records.Update(*doc); err != nil {
-		return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("the change is adopted, but that could not be written down: %w", err)}
 	}
 	return nil
 }

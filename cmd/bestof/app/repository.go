@@ -27,7 +27,7 @@ func (s *site) Close() error { return s.records.Close() }
 
 // open opens the repository that the command is about and first puts right
 // what a killed orchestrator left: its runs are marked interrupted, its
-// processes ended, its shadows removed, and a half-done adoption finished.
+// processes ended, its shadows removed, and a half-done adoption undone.
 func (a *app) open(ctx context.Context) (*site, error) {
 	home, err := a.home()
 	if err != nil {
@@ -80,12 +80,29 @@ func (a *app) settle(ctx context.Context, s *site) error {
 			a.warn("clean-up was not finished (`bestof gc` finishes it): %v", err)
 		}
 	}
-	done, err := s.repo.Recover(ctx, s.journal())
+	return a.recoverAdoption(ctx, s)
+}
+
+// recoverAdoption undoes an adoption that was interrupted, in the tree and in
+// the record.
+func (a *app) recoverAdoption(ctx context.Context, s *site) error {
+	undone, err := s.repo.Recover(ctx, s.journal())
 	if err != nil {
-		return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("finish an adoption that was interrupted: %w", err)}
+		return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("undo an adoption that was interrupted: %w", err)}
 	}
-	for _, line := range done {
+	for _, line := range undone.Done {
 		a.warn("%s", line)
+	}
+	if undone.Run == "" {
+		return nil
+	}
+	doc, err := s.records.Load(undone.Run)
+	if err == nil && doc.Adopted != nil {
+		doc.Adopted = nil
+		err = s.records.Update(doc)
+	}
+	if err != nil {
+		a.warn("run %s: that nothing is adopted could not be written down: %v", undone.Run, err)
 	}
 	return nil
 }
