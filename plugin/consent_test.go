@@ -204,8 +204,8 @@ func TestHostileConsent(t *testing.T) {
 		t.Error(got)
 	}
 	// Words of a command cannot be mistaken for several, or for the text around.
-	one := plugin.Consent(mustPack(t, map[string]string{"plugin.toml": "name='x'\n[loop]\nparticipation='observer'\n[runtime]\nargv=['a b', 'c`d', \"e\\nf\", '']\ntimeout_secs=1"}), tree, host)
-	if want := "`" + `"a b" c\u{60}d e\u{a}f ""` + "`"; !strings.Contains(one, want) {
+	one := plugin.Consent(mustPack(t, map[string]string{"plugin.toml": "name='x'\n[loop]\nparticipation='observer'\n[runtime]\nargv=['a b', 'c`d', \"e\\nf\"]\ntimeout_secs=1"}), tree, host)
+	if want := "`" + `"a b" c\u{60}d e\u{a}f` + "`"; !strings.Contains(one, want) {
 		t.Errorf("no %s in\n%s", want, one)
 	}
 }
