@@ -195,7 +195,7 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 	lines := &activity{now: l.Now, show: func(text string) { l.emit(event.Activity{Number: n, Text: text}) }}
 	clean := l.Redactor.Writer(multi{log, lines})
 	unit := agentUnit{
-		Agent: l.seat.Agent, Root: shadow.Root(), WorkDir: l.Repo.Prefix(), Home: shadow.Home(), Self: l.Self,
+		Agent: l.seat.Agent, Root: shadow.Root(), WorkDir: l.Repo.Prefix(), Home: shadow.Home(), Seen: l.seen(), Self: l.Self,
 		Network: l.Settings.Network, Ports: portsOf(l.ports, n), Timeout: max(l.until.Sub(l.Now()), time.Second),
 		Brief: candidate.Brief{
 			Task: l.Task, Test: l.Settings.Test, Protected: l.snapshotSettings().Protect, Number: l.seat.Number,

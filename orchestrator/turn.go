@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -275,7 +276,7 @@ func (t *turn) setUp(ctx context.Context, root, home string) error {
 	defer log.Close()
 	clean := t.Redactor.Writer(log)
 	res, err := t.Sandbox.Run(ctx, sandbox.Spec{
-		Argv: t.Settings.Setup, Root: root, WorkDir: t.Repo.Prefix(), Home: home, Network: t.SetupNetwork,
+		Argv: t.Settings.Setup, Root: root, WorkDir: t.Repo.Prefix(), Home: home, Seen: t.seen(), Network: t.SetupNetwork,
 		Timeout: t.setupLimit(), Log: clean,
 	})
 	if err = errors.Join(err, clean.Close()); err != nil {
@@ -288,6 +289,22 @@ func (t *turn) setUp(ctx context.Context, root, home string) error {
 	t.emit(event.Step{Name: "setup", Done: true, Text: fmt.Sprintf("setup took %s", res.Duration.Round(time.Millisecond))})
 	return nil
 }
+
+// seen is where every shadow of the repository and its home are for programs,
+// where the sandbox can place them: the same for setup, baseline, candidates
+// and verification, so that paths which one wrote hold for the others.
+func (t *turn) seen() sandbox.Place {
+	if !t.Settings.Isolation.Filesystem {
+		return sandbox.Place{}
+	}
+	name := filepath.Base(t.Repo.Root())
+	if !plainName.MatchString(name) {
+		name = "repository"
+	}
+	return sandbox.Place{Root: "/workspace/" + name, Home: "/home/candidate"}
+}
+
+var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 func (t *turn) setupLimit() time.Duration { return max(t.Timeout, 30*time.Minute) }
 

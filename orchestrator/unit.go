@@ -26,6 +26,7 @@ type agentUnit struct {
 	Root    string // the shadow
 	WorkDir string // slash path below Root
 	Home    string
+	Seen    sandbox.Place
 	Self    string
 	Network sandbox.Network
 	Ports   sandbox.PortBlock
@@ -36,8 +37,9 @@ type agentUnit struct {
 // unusable plan is the operator's fault and comes back as a Result that was
 // not run.
 func (u agentUnit) run(ctx context.Context, sb sandbox.Sandbox, log io.Writer, started func(sandbox.Process)) (sandbox.Result, error) {
+	at := sandbox.Spec{Root: u.Root, Home: u.Home, Seen: u.Seen}.Place()
 	inv, err := u.Agent.Plan(u.Brief, agent.PlanContext{
-		Home: u.Home, Root: u.Root, WorkDir: u.WorkDir, Self: u.Self, Timeout: u.Timeout,
+		Home: at.Home, Root: at.Root, WorkDir: u.WorkDir, Self: u.Self, Timeout: u.Timeout,
 	})
 	if err != nil {
 		return sandbox.Result{End: sandbox.NotRun, Reason: err.Error()}, nil
@@ -46,7 +48,7 @@ func (u agentUnit) run(ctx context.Context, sb sandbox.Sandbox, log io.Writer, s
 		return sandbox.Result{}, fmt.Errorf("seed the candidate's home: %w", err)
 	}
 	return sb.Run(ctx, sandbox.Spec{
-		Argv: inv.Argv, Root: u.Root, WorkDir: u.WorkDir, Home: u.Home, Env: inv.Env, PassEnv: inv.PassEnv, Stdin: inv.Stdin,
+		Argv: inv.Argv, Root: u.Root, WorkDir: u.WorkDir, Home: u.Home, Seen: u.Seen, Env: inv.Env, PassEnv: inv.PassEnv, Stdin: inv.Stdin,
 		Binds: []sandbox.Bind{{Source: u.Self, Target: u.Self}}, Network: u.Network, Ports: u.Ports,
 		Timeout: u.Timeout, Log: log, Started: started,
 	})
@@ -84,6 +86,7 @@ type verifyUnit struct {
 	Root     string
 	WorkDir  string
 	Home     string
+	Seen     sandbox.Place
 	Self     string
 	Handle   string
 	Round    int
@@ -99,17 +102,18 @@ type verifyUnit struct {
 // run has one after_turn exchange with the plugin in a sandbox. An error that
 // is a *wire.Fault is the plugin's, any other the host's.
 func (u verifyUnit) run(ctx context.Context, sb sandbox.Sandbox, started func(sandbox.Process)) (wire.Response, sandbox.Result, error) {
+	at := sandbox.Spec{Root: u.Root, Home: u.Home, Seen: u.Seen}.Place()
 	request := wire.Request{After: &wire.AfterRequest{
 		ProtocolVersion: wire.Version, Wrapper: builtin, Round: uint32(u.Round), Goal: u.Goal,
 		Candidate: &wire.Grant{
-			Handle: u.Handle, Root: filepath.Join(u.Root, filepath.FromSlash(u.WorkDir)),
+			Handle: u.Handle, Root: filepath.Join(at.Root, filepath.FromSlash(u.WorkDir)),
 			Test: &wire.TestPlan{Program: u.Test[0], Args: u.Test[1:], Baseline: u.Status},
 		},
 		Turn: wire.Turn{Completed: true, ChangedFiles: u.Changed},
 	}}
 	return run.Exchange(ctx, sb, sandbox.Spec{
 		Argv: append([]string{u.Self, "internal", "plugin", "verify"}, verify.Args(u.Timeout, u.Baseline)...),
-		Root: u.Root, WorkDir: u.WorkDir, Home: u.Home, Binds: []sandbox.Bind{{Source: u.Self, Target: u.Self}},
+		Root: u.Root, WorkDir: u.WorkDir, Home: u.Home, Seen: u.Seen, Binds: []sandbox.Bind{{Source: u.Self, Target: u.Self}},
 		Network: sandbox.NetworkNone, Ports: u.Ports, Timeout: u.Timeout + margin, Started: started,
 	}, request)
 }

@@ -91,7 +91,7 @@ func (t *turn) runBaseline(ctx context.Context, i int) (verify.Base, sandbox.Res
 	}
 	defer t.discard(ctx, shadow)
 	res, err := t.Sandbox.Run(ctx, sandbox.Spec{
-		Argv: t.Settings.Test, Root: shadow.Root(), WorkDir: t.Repo.Prefix(), Home: shadow.Home(),
+		Argv: t.Settings.Test, Root: shadow.Root(), WorkDir: t.Repo.Prefix(), Home: shadow.Home(), Seen: t.seen(),
 		Network: sandbox.NetworkNone, Ports: portsOf(t.ports, 0), Timeout: t.TestLimit,
 	})
 	if err != nil {
@@ -182,7 +182,7 @@ func (l *life) verifyOnce(ctx context.Context, sealed *worktree.Sealed, name str
 		return kept, sandbox.Result{}, lifeEnds(candidate.Infrastructure, "look at the repository: %v", err)
 	}
 	unit := verifyUnit{
-		Root: shadow.Root(), WorkDir: l.Repo.Prefix(), Home: shadow.Home(), Self: l.Self, Handle: l.seat.Number.Handle(),
+		Root: shadow.Root(), WorkDir: l.Repo.Prefix(), Home: shadow.Home(), Seen: l.seen(), Self: l.Self, Handle: l.seat.Number.Handle(),
 		Round: l.round, Goal: l.Task, Test: l.Settings.Test, Baseline: l.baseline, Status: wire.Baseline(l.baselineStatus()), Timeout: l.TestLimit,
 		Ports: portsOf(l.ports, n), Changed: wirePaths(sealed.Change),
 	}

@@ -69,7 +69,8 @@ func makeDir(root *os.Root, name string) error {
 
 // Check reports a Spec that no sandbox should run.
 func (s Spec) Check() error {
-	for _, p := range []struct{ what, path string }{{"root", s.Root}, {"home", s.Home}} {
+	at := s.Place()
+	for _, p := range []struct{ what, path string }{{"root", s.Root}, {"home", s.Home}, {"place of the root", at.Root}, {"place of the home", at.Home}} {
 		if !filepath.IsAbs(p.path) || filepath.Clean(p.path) != p.path || p.path == "/" {
 			return fmt.Errorf("%s %q is not a clean absolute path", p.what, p.path)
 		}
@@ -118,6 +119,15 @@ func (s Spec) Dir() (dir, reason string, err error) {
 		return "", s.WorkDir + " is not a directory", nil
 	}
 	return filepath.Join(s.Root, filepath.FromSlash(s.WorkDir)), "", nil
+}
+
+// Unmoved refuses a Spec that wants to be seen elsewhere, for sandboxes that
+// cannot do that.
+func (s Spec) Unmoved() error {
+	if s.Seen != (Place{}) && s.Seen != (Place{Root: s.Root, Home: s.Home}) {
+		return errors.New("the root and the home cannot be shown at another place")
+	}
+	return nil
 }
 
 // Lookup reads a variable of a NAME=VALUE list; the last one wins.
@@ -198,9 +208,10 @@ func (o Options) Environment(s Spec, tools map[string]string) []string {
 		now = time.Now
 	}
 	sum := sha256.Sum256([]byte(s.Root))
+	at := s.Place()
 	env := map[string]string{
 		"PATH":     strings.Join(o.Path(), ":"),
-		"HOME":     s.Home,
+		"HOME":     at.Home,
 		"USER":     o.User(),
 		"LOGNAME":  o.User(),
 		"SHELL":    "/bin/sh",
@@ -224,14 +235,14 @@ func (o Options) Environment(s Spec, tools map[string]string) []string {
 		"PIP_NO_INPUT":        "1",
 
 		// A shadow without a .git must not fall back to a repository above it.
-		"GIT_CEILING_DIRECTORIES": filepath.Dir(s.Root),
+		"GIT_CEILING_DIRECTORIES": filepath.Dir(at.Root),
 
 		"COMPOSE_PROJECT_NAME":   "bestof-" + hex.EncodeToString(sum[:6]),
 		"BESTOF_DEADLINE":        strconv.FormatInt(now().Add(s.Timeout).Unix(), 10),
 		"BESTOF_TIMEOUT_SECONDS": strconv.FormatInt(int64((s.Timeout+time.Second-1)/time.Second), 10),
 	}
 	for _, h := range homeDirs {
-		env[h.variable] = filepath.Join(s.Home, h.dir)
+		env[h.variable] = filepath.Join(at.Home, h.dir)
 	}
 	if s.Ports.Count > 0 {
 		env["BESTOF_PORT_BASE"] = strconv.Itoa(s.Ports.Base)

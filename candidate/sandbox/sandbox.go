@@ -30,6 +30,7 @@ type Bind struct {
 type Spec struct {
 	Argv    []string          // program and arguments; never a shell string
 	Root    string            // the shadow: the only writable tree besides Home
+	Seen    Place             // where the program sees Root and Home; zero for their own paths
 	WorkDir string            // slash path below Root to start in, "" for Root itself
 	Home    string            // private directory: HOME, XDG_*, TMPDIR live in it; made by the caller, removed by the caller
 	Env     map[string]string // added to the environment the sandbox builds from nothing; wins over it
@@ -44,6 +45,20 @@ type Spec struct {
 	Tail    int           // bytes kept from the end of each; 0 means 256 KiB
 	Log     io.Writer     // receives stdout and stderr as they come, interleaved, capped like the captures; may be nil
 	Started func(Process) // told once, before the program runs, what to reap after a crash; may be nil
+}
+
+// A Place is where Root and Home are for the program. Giving every shadow the
+// same place lets absolute paths that a setup command wrote, such as those of
+// a virtual environment's scripts, hold in all of them. Only a sandbox whose
+// Isolation has Filesystem can do that; others refuse the Spec.
+type Place struct{ Root, Home string }
+
+// Place is where the program sees Root and Home.
+func (s Spec) Place() Place {
+	if s.Seen == (Place{}) {
+		return Place{Root: s.Root, Home: s.Home}
+	}
+	return s.Seen
 }
 
 // A PortBlock is a range of TCP ports that only this candidate should use.

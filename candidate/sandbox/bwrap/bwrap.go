@@ -146,7 +146,7 @@ func (s *Sandbox) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, e
 	// The arguments go through a descriptor: the program can read the command
 	// line of its first process, and host paths are none of its business.
 	argv := append([]string{s.path, "--json-status-fd", "3", "--args", "4", "--"}, spec.Argv...)
-	c := spec.Command(argv, "/", s.options.Environment(spec, s.tools.Env(spec.Home, spec.Network)))
+	c := spec.Command(argv, "/", s.options.Environment(spec, s.tools.Env(spec.Place().Home, spec.Network)))
 	c.Report, c.Wrapper = true, true
 	c.Files = [][]byte{[]byte(strings.Join(args, "\x00") + "\x00"), s.passwd(spec), s.group()}
 	res, err := proc.Run(ctx, c)

@@ -151,11 +151,12 @@ func (s *Sandbox) arguments(spec sandbox.Spec, dir string) ([]string, error) {
 		"--perms", "0444", "--ro-bind-data", passwdFD, "/etc/passwd",
 		"--perms", "0444", "--ro-bind-data", groupFD, "/etc/group")
 
-	own := []mount{{source: spec.Root, target: spec.Root, write: true}, {source: spec.Home, target: spec.Home, write: true}}
+	at := spec.Place()
+	own := []mount{{source: spec.Root, target: at.Root, write: true}, {source: spec.Home, target: at.Home, write: true}}
 	slices.SortFunc(own, func(a, b mount) int { return cmp.Compare(len(a.target), len(b.target)) })
 	args = append(args, flags(own)...)
-	for _, b := range s.tools.Home(spec.Home) {
-		if safeTarget(spec.Home, b.Target) {
+	for _, b := range s.tools.Home(at.Home) {
+		if safeTarget(spec.Home, spec.Home+strings.TrimPrefix(b.Target, at.Home)) {
 			args = append(args, "--ro-bind", sandbox.Resolve(b.Source), b.Target)
 		}
 	}
@@ -164,7 +165,7 @@ func (s *Sandbox) arguments(spec sandbox.Spec, dir string) ([]string, error) {
 			args = append(args, "--remount-ro", m.target)
 		}
 	}
-	return append(args, "--remount-ro", "/", "--chdir", dir), nil
+	return append(args, "--remount-ro", "/", "--chdir", at.Root+strings.TrimPrefix(dir, spec.Root)), nil
 }
 
 // masks lists what of the hidden paths the grants would show.
@@ -195,7 +196,7 @@ func safeTarget(home, target string) bool {
 }
 
 func (s *Sandbox) passwd(spec sandbox.Spec) []byte {
-	b := fmt.Appendf(nil, "%s:x:%d:%d::%s:/bin/sh\n", s.options.User(), os.Geteuid(), os.Getegid(), spec.Home)
+	b := fmt.Appendf(nil, "%s:x:%d:%d::%s:/bin/sh\n", s.options.User(), os.Geteuid(), os.Getegid(), spec.Place().Home)
 	if os.Geteuid() != 0 {
 		b = append(b, "root:x:0:0:root:/:/usr/sbin/nologin\n"...)
 	}

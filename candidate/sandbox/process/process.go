@@ -60,7 +60,7 @@ func (s *Sandbox) Isolation() sandbox.Isolation {
 
 // Run implements sandbox.Sandbox.
 func (s *Sandbox) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, error) {
-	if err := spec.Check(); err != nil {
+	if err := errors.Join(spec.Check(), spec.Unmoved()); err != nil {
 		return sandbox.Result{}, fmt.Errorf("process sandbox: %w", err)
 	}
 	dir, reason, err := spec.Dir()

@@ -105,6 +105,7 @@ func Run(t *testing.T, make Maker, e Expect) {
 		"environment":   s.environment,
 		"home":          s.home,
 		"directory":     s.directory,
+		"place":         s.place,
 		"input":         s.input,
 		"output":        s.output,
 		"log":           s.log,
@@ -298,6 +299,32 @@ func (s *suite) directory(t *testing.T) {
 		spec.WorkDir = dir
 		if res := run(t, b, spec); res.End != sandbox.NotRun || res.Reason == "" {
 			t.Errorf("work directory %q: %s %q", dir, res.End, res.Reason)
+		}
+	}
+}
+
+func (s *suite) place(t *testing.T) {
+	b := s.sandbox(t, sandbox.Options{})
+	spec := s.spec(t, "dir")
+	spec.Seen = sandbox.Place{Root: "/workspace/x", Home: "/workspace-home"}
+	if err := os.Mkdir(filepath.Join(spec.Root, "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	spec.WorkDir = "sub"
+	if !s.expect.Filesystem {
+		if res, err := b.Run(t.Context(), spec); err == nil {
+			t.Errorf("shown at another place: %s", res.End)
+		}
+		return
+	}
+	if got := ok(t, b, spec); got != "/workspace/x/sub" {
+		t.Errorf("started in %s", got)
+	}
+	spec.Argv = []string{"sh", "-c", `echo there > made && echo home > "$HOME/made" && test "$HOME" = /workspace-home && test "$TMPDIR" = /workspace-home/tmp && test ! -e ` + spec.Root}
+	ok(t, b, spec)
+	for _, name := range []string{filepath.Join(spec.Root, "sub", "made"), filepath.Join(spec.Home, "made")} {
+		if _, err := os.Stat(name); err != nil {
+			t.Error(err)
 		}
 	}
 }
