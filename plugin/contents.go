@@ -29,9 +29,8 @@ type Package struct {
 	PackageRecords []Record
 }
 
-// Read reads a package. It refuses content that the manifest does not declare,
-// declared content that is not there, and content that could not be used.
-func Read(dir fs.FS) (*Package, error) {
+// ReadManifest reads the manifest of a package.
+func ReadManifest(dir fs.FS) (*Manifest, error) {
 	data, err := readFile(dir, ManifestName, MaxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("it has no %s: not a plugin", ManifestName)
@@ -39,7 +38,13 @@ func Read(dir fs.FS) (*Package, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := Parse(data)
+	return Parse(data)
+}
+
+// Read reads a package. It refuses content that the manifest does not declare,
+// declared content that is not there, and content that could not be used.
+func Read(dir fs.FS) (*Package, error) {
+	m, err := ReadManifest(dir)
 	if err != nil {
 		return nil, err
 	}
