@@ -108,14 +108,21 @@ class Tracer:
         os._exit(1)
 
 
+def stop_at_first_failure():
+    """Ends the process when a test fails: later ones cannot change the verdict."""
+    import unittest
+
+    def fail(*ignored):
+        os._exit(1)
+
+    for name in ("addFailure", "addError", "addUnexpectedSuccess"):
+        setattr(unittest.TestResult, name, fail)
+
+
 def child(request):
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.setpgid(0, 0)
-    out = null
-    if request.get("output"):
-        out = os.open(request["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    os.dup2(out, 1)
-    os.dup2(out, 2)
+    os.dup2(null, 2)
     try:
         import resource
         resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
@@ -130,6 +137,10 @@ def child(request):
         signal.signal(signal.SIGALRM, tracer.hung)
         signal.setitimer(signal.ITIMER_REAL, request["limit"] * 0.8)
         tracer.start()
+    if request.get("brief"):
+        stop_at_first_failure()
+        if argv[:2] == ["-m", "pytest"]:
+            argv = argv[:2] + ["-x", "--tb=no"] + argv[2:]
     code = 1
     try:
         if argv[0] == "-m":

@@ -54,6 +54,9 @@ type agent struct {
 	tried    int
 	skipped  int // tries that needed no run
 	hung     int
+	slow     []edit // single edits that hung
+	patient  bool   // they were given more time
+	retrying bool   // they are being given more time
 }
 
 // Main runs the agent in the current directory. Stdin holds the job as JSON
@@ -176,12 +179,18 @@ func (a *agent) search(ctx context.Context) ([]edit, error) {
 	mine := share(edits, a.job.Candidate, a.job.Candidates)
 	a.say("candidate %d of %d: %d edits in %d files, %d of them mine; one try takes %s", a.job.Candidate, a.job.Candidates,
 		len(edits), len(a.scene.files), len(mine), base.took.Round(time.Millisecond))
-	for _, e := range mine {
-		if found, err := a.try(ctx, e); found || err != nil {
-			return a.found(found, err, e)
+	half := a.began.Add(a.deadline.Sub(a.began) / 2)
+	for i := 0; i <= len(mine) && !a.spent(ctx); i++ {
+		if i == len(mine) || time.Now().After(half) {
+			if e, err := a.retrySlow(ctx); e != nil || err != nil {
+				return a.found(err == nil, err, e...)
+			}
 		}
-		if a.spent(ctx) {
+		if i == len(mine) {
 			break
+		}
+		if found, err := a.try(ctx, mine[i]); found || err != nil {
+			return a.found(found, err, mine[i])
 		}
 	}
 	for e := range pairs(edits, a.job.Candidate, a.job.Candidates) {
@@ -193,6 +202,28 @@ func (a *agent) search(ctx context.Context) ([]edit, error) {
 		}
 	}
 	a.report("no edit made the test pass")
+	return nil, nil
+}
+
+// retrySlow gives the single edits that seemed to hang, once, several times as
+// long: where the test hung from the beginning nobody knows how long a pass
+// takes, and the machine may have been busy.
+func (a *agent) retrySlow(ctx context.Context) ([]edit, error) {
+	slow := a.slow
+	if a.slow = nil; len(slow) == 0 || a.patient {
+		return nil, nil
+	}
+	was := a.limit
+	a.limit, a.patient, a.retrying = 5*a.limit, true, true
+	defer func() { a.limit, a.retrying = was, false }()
+	for _, e := range slow[:min(len(slow), 12)] {
+		if found, err := a.try(ctx, e); found || err != nil {
+			return []edit{e}, err
+		}
+		if a.spent(ctx) {
+			break
+		}
+	}
 	return nil, nil
 }
 
@@ -250,7 +281,7 @@ func (a *agent) prepare(ctx context.Context, base *result, first time.Duration) 
 		if base.hung {
 			limit = min(first, 2*time.Second)
 		}
-		r, _, err := a.server.run(ctx, "", limit)
+		r, _, err := a.server.run(ctx, false, "", limit)
 		if err != nil || r.hung != base.hung || (r.code == 0) != (base.code == 0) {
 			a.server.close()
 			a.server = nil

@@ -294,6 +294,19 @@ func TestSameCandidateTriesTheSame(t *testing.T) {
 	}
 }
 
+// Where the test hung from the beginning, a pass may take longer than a try
+// may at first.
+func TestSlowPassIsFound(t *testing.T) {
+	b := bug{test: []string{"python3", "check.py"}, files: map[string]string{
+		"wait.py":  "def laps(n):\n    while n != 1:\n        n = n - 2\n    return n\n",
+		"check.py": "import time\nfrom wait import laps\nassert laps(4) == 0\nend = time.process_time() + 1.5\nwhile time.process_time() < end:\n    pass\n",
+	}}
+	ok, out := repair(t, b, b.unpack(t), 1, 1, 40*time.Second)
+	if !ok {
+		t.Errorf("not found:\n%s", out)
+	}
+}
+
 func TestWorksInASubdirectory(t *testing.T) {
 	b := find(t, "py-binary-search")
 	for p, content := range b.files {

@@ -84,7 +84,7 @@ sys.exit(0 if __name__ == "__main__" and sys.argv == ["check.py", "x"] else 9)
 		hung bool
 	}{{"pass", 0, false}, {"exit", 7, false}, {"raise", 1, false}, {"hang", 0, true}, {"pass", 0, false}} {
 		write("mode", c.mode)
-		r, skipped, err := s.run(t.Context(), "", time.Second)
+		r, skipped, err := s.run(t.Context(), false, "", time.Second)
 		if err != nil || skipped || r.code != c.code || r.hung != c.hung || r.passed() != (c.mode == "pass") {
 			t.Errorf("%s: %+v, %v, %v", c.mode, r, skipped, err)
 		}
@@ -98,7 +98,7 @@ sys.exit(0 if __name__ == "__main__" and sys.argv == ["check.py", "x"] else 9)
 		skip bool
 	}{{"a = 1\n", false}, {"a   =   1  # the same\n", true}, {"a = = 1\n", true}, {"a = 2\n", false}} {
 		write("edit.py", c.text)
-		if _, skipped, err := s.run(t.Context(), filepath.Join(dir, "edit.py"), time.Second); err != nil || skipped != c.skip {
+		if _, skipped, err := s.run(t.Context(), true, filepath.Join(dir, "edit.py"), time.Second); err != nil || skipped != c.skip {
 			t.Errorf("%d: skipped %v, %v", i, skipped, err)
 		}
 	}

@@ -29,9 +29,9 @@ type server struct {
 
 type request struct {
 	Argv     []string `json:"argv,omitempty"`
-	Limit    float64  `json:"limit,omitempty"` // seconds
-	Check    string   `json:"check,omitempty"` // a file that must parse and be new
-	Output   string   `json:"output,omitempty"`
+	Limit    float64  `json:"limit,omitempty"`    // seconds
+	Check    string   `json:"check,omitempty"`    // a file that must parse and be new
+	Brief    bool     `json:"brief,omitempty"`    // end at the first failing test
 	Coverage string   `json:"coverage,omitempty"` // where to write it
 	Root     string   `json:"root,omitempty"`
 	Preload  []string `json:"preload,omitempty"`
@@ -128,8 +128,10 @@ func (s *server) ask(ctx context.Context, q request, limit time.Duration) (reply
 	return r, json.Unmarshal(line, &r)
 }
 
-func (s *server) run(ctx context.Context, check string, limit time.Duration) (r result, skipped bool, err error) {
-	a, err := s.ask(ctx, request{Argv: s.argv, Limit: limit.Seconds(), Check: check}, limit)
+// run runs the test. A brief run ends at the first failing test and is skipped
+// when the file check does not parse or is one that was run before.
+func (s *server) run(ctx context.Context, brief bool, check string, limit time.Duration) (r result, skipped bool, err error) {
+	a, err := s.ask(ctx, request{Argv: s.argv, Limit: limit.Seconds(), Check: check, Brief: brief}, limit)
 	return result{code: a.Code, hung: a.Hung, took: time.Duration(a.Seconds * float64(time.Second))}, a.Skip, err
 }
 

@@ -35,7 +35,7 @@ func (a *agent) try(ctx context.Context, edits ...edit) (found bool, err error) 
 		if err := a.write(f, text); err != nil {
 			return false, err
 		}
-		if f.lang.name == "python" && len(texts) == 1 {
+		if f.lang.name == "python" && len(texts) == 1 && !a.retrying {
 			check = a.tree.abs(f.path)
 		}
 	}
@@ -48,6 +48,9 @@ func (a *agent) try(ctx context.Context, edits ...edit) (found bool, err error) 
 		return false, nil
 	case r.hung:
 		a.hung++
+		if len(edits) == 1 {
+			a.slow = append(a.slow, edits[0])
+		}
 	}
 	a.tried++
 	if !r.passed() {
@@ -64,7 +67,7 @@ func (a *agent) try(ctx context.Context, edits ...edit) (found bool, err error) 
 
 func (a *agent) runTry(ctx context.Context, check string) (r result, skipped bool) {
 	if a.server != nil {
-		r, skipped, err := a.server.run(ctx, check, a.limit)
+		r, skipped, err := a.server.run(ctx, true, check, a.limit)
 		if err == nil {
 			return r, skipped
 		}

@@ -1,22 +1,27 @@
 package presettest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
-// A call is a tool call that the model makes.
+// A call is a tool call that the model makes: with an object, or with a script
+// for a tool that takes free text.
 type call struct {
-	tool  string
-	input object
+	tool   string
+	input  object
+	script string
 }
 
 type object = map[string]any
@@ -39,13 +44,15 @@ func newModel(t *testing.T, key string, plan []call) *model {
 	m := &model{key: key, plan: plan}
 	mux := http.NewServeMux()
 	for pattern, p := range map[string]protocol{
-		"POST /v1/messages":         messages{},
-		"POST /v1/responses":        responses{},
-		"POST /v1/chat/completions": completions{},
-		"POST /v1beta/models/":      generate{},
+		"POST /v1/messages":    messages{},
+		"POST /v1/responses":   responses{},
+		"POST /v1beta/models/": generate{},
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, p) })
 	}
+	mux.HandleFunc("GET /v1/responses", func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, "no web socket here", http.StatusUpgradeRequired)
+	})
 	m.Server = httptest.NewServer(mux)
 	t.Cleanup(m.Close)
 	return m
@@ -56,28 +63,33 @@ type turn struct {
 	tools   []string
 	results []string // of the tool calls so far
 	stream  bool
+	text    string // what to say when there is nothing to call
 }
 
-// A protocol reads requests and writes answers: a call, or text when it is nil.
+// id makes identifiers that differ from turn to turn.
+func (t turn) id(kind string) string { return fmt.Sprintf("%s_%d", kind, len(t.results)) }
+
+// A protocol reads requests and writes answers: a call, or the turn's text when
+// it is nil.
 type protocol interface {
 	read(r *http.Request, body []byte) (turn, error)
 	answer(t turn, c *call) []event
-	whole(c *call) any // the answer to a request that is not streamed
+	whole(t turn, c *call) object // the answer to a request that is not streamed
 }
 
-// An event is one server-sent event; some protocols name them. Without data it
-// says that no more follow.
+// An event is one server-sent event; some protocols name them.
 type event struct {
 	name string
-	data any
+	data object
 }
-
-const farewell = "I am done."
 
 func (m *model) serve(w http.ResponseWriter, r *http.Request, p protocol) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the program went away
+	}
+	if d := os.Getenv("DUMP"); d != "" {
+		os.WriteFile(fmt.Sprintf("%s/%d.json", d, time.Now().UnixNano()), append([]byte(r.Method+" "+r.URL.String()+"\n"), body...), 0o644)
 	}
 	refuse := func(code int, format string, args ...any) {
 		said := fmt.Sprintf(format, args...)
@@ -96,6 +108,7 @@ func (m *model) serve(w http.ResponseWriter, r *http.Request, p protocol) {
 		refuse(http.StatusBadRequest, "%v", err)
 		return
 	}
+	t.text = cmp.Or(t.text, "I am done.")
 	c := m.next(t)
 	if c != nil && !slices.Contains(t.tools, c.tool) {
 		refuse(http.StatusBadRequest, "no tool %q among %q", c.tool, t.tools)
@@ -103,19 +116,15 @@ func (m *model) serve(w http.ResponseWriter, r *http.Request, p protocol) {
 	}
 	if !t.stream {
 		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(p.whole(c))
+		json.NewEncoder(w).Encode(p.whole(t, c))
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	for _, e := range p.answer(t, c) {
-		data := "[DONE]"
-		if e.data != nil {
-			data = must(e.data)
-		}
 		if e.name != "" {
 			fmt.Fprintf(w, "event: %s\n", e.name)
 		}
-		fmt.Fprintf(w, "data: %s\n\n", data)
+		fmt.Fprintf(w, "data: %s\n\n", must(e.data))
 	}
 }
 
@@ -153,7 +162,8 @@ func (c call) at(results []string) *call {
 		}
 		input[name] = v
 	}
-	return &call{c.tool, input}
+	c.input = input
+	return &c
 }
 
 func (m *model) said() (turns int, results, strange []string) {
@@ -201,158 +211,106 @@ func (messages) read(r *http.Request, body []byte) (t turn, err error) {
 	return t, err
 }
 
-func (messages) block(c *call) (block object, stop string) {
-	if c == nil {
-		return object{"type": "text", "text": farewell}, "end_turn"
+func (messages) whole(t turn, c *call) object {
+	block, stop := object{"type": "text", "text": t.text}, "end_turn"
+	if c != nil {
+		block, stop = object{"type": "tool_use", "id": t.id("toolu"), "name": c.tool, "input": c.input}, "tool_use"
 	}
-	return object{"type": "tool_use", "id": "toolu_" + c.tool, "name": c.tool, "input": c.input}, "tool_use"
-}
-
-func (p messages) whole(c *call) any {
-	block, stop := p.block(c)
-	return object{"id": "msg_1", "type": "message", "role": "assistant", "model": "fake", "content": []any{block},
+	return object{"id": t.id("msg"), "type": "message", "role": "assistant", "model": "fake", "content": []any{block},
 		"stop_reason": stop, "stop_sequence": nil, "usage": object{"input_tokens": 10, "output_tokens": 5}}
 }
 
 func (p messages) answer(t turn, c *call) []event {
-	block, stop := p.block(c)
-	start, delta := object{"type": "text", "text": ""}, object{"type": "text_delta", "text": farewell}
+	message := p.whole(t, c)
+	stop := message["stop_reason"]
+	start, delta := object{"type": "text", "text": ""}, object{"type": "text_delta", "text": t.text}
 	if c != nil {
-		block["id"] = fmt.Sprintf("toolu_%d", len(t.results))
-		start = object{"type": "tool_use", "id": block["id"], "name": c.tool, "input": object{}}
+		start = object{"type": "tool_use", "id": t.id("toolu"), "name": c.tool, "input": object{}}
 		delta = object{"type": "input_json_delta", "partial_json": must(c.input)}
 	}
-	message := p.whole(c).(object)
 	message["content"], message["stop_reason"] = []any{}, nil
-	return []event{
-		{"message_start", object{"type": "message_start", "message": message}},
-		{"content_block_start", object{"type": "content_block_start", "index": 0, "content_block": start}},
-		{"content_block_delta", object{"type": "content_block_delta", "index": 0, "delta": delta}},
-		{"content_block_stop", object{"type": "content_block_stop", "index": 0}},
-		{"message_delta", object{"type": "message_delta", "delta": object{"stop_reason": stop, "stop_sequence": nil}, "usage": object{"output_tokens": 5}}},
-		{"message_stop", object{"type": "message_stop"}},
-	}
+	return named(
+		object{"type": "message_start", "message": message},
+		object{"type": "content_block_start", "index": 0, "content_block": start},
+		object{"type": "content_block_delta", "index": 0, "delta": delta},
+		object{"type": "content_block_stop", "index": 0},
+		object{"type": "message_delta", "delta": object{"stop_reason": stop, "stop_sequence": nil}, "usage": object{"output_tokens": 5}},
+		object{"type": "message_stop"},
+	)
 }
 
-// responses is OpenAI's newer protocol.
+// named gives each event the name that its type says.
+func named(data ...object) []event {
+	var events []event
+	for _, d := range data {
+		events = append(events, event{d["type"].(string), d})
+	}
+	return events
+}
+
+// responses is OpenAI's protocol. Programs that would rather have a web socket
+// are told that there is none.
 type responses struct{}
+
+// A toolbox is a tool, or a namespace of tools.
+type toolbox struct {
+	Name  string
+	Tools []toolbox
+}
+
+func (b toolbox) names() []string {
+	names := []string{b.Name}
+	for _, inner := range b.Tools {
+		names = append(names, inner.names()...)
+	}
+	return names
+}
 
 func (responses) read(r *http.Request, body []byte) (t turn, err error) {
 	var req struct {
 		Stream bool
-		Tools  []struct{ Type, Name string }
+		Tools  []toolbox
 		Input  []struct {
 			Type   string
 			Output json.RawMessage
+			Tools  []toolbox
 		}
 	}
 	err = json.Unmarshal(body, &req)
 	t.stream = req.Stream
-	for _, tool := range req.Tools {
-		t.tools = append(t.tools, tool.Name)
-	}
 	for _, item := range req.Input {
-		if item.Type == "function_call_output" || item.Type == "custom_tool_call_output" {
+		req.Tools = append(req.Tools, item.Tools...)
+		if strings.HasSuffix(item.Type, "_call_output") {
 			t.results = append(t.results, string(item.Output))
 		}
 	}
+	t.tools = toolbox{Tools: req.Tools}.names()[1:]
 	return t, err
 }
 
-func (responses) item(id int, c *call) object {
-	if c == nil {
-		return object{"type": "message", "id": fmt.Sprintf("msg_%d", id), "role": "assistant", "status": "completed",
-			"content": []any{object{"type": "output_text", "text": farewell, "annotations": []any{}}}}
+func (responses) whole(t turn, c *call) object {
+	item := object{"type": "message", "id": t.id("msg"), "role": "assistant", "status": "completed",
+		"content": []any{object{"type": "output_text", "text": t.text, "annotations": []any{}}}}
+	switch {
+	case c != nil && c.script != "":
+		item = object{"type": "custom_tool_call", "id": t.id("ctc"), "call_id": t.id("call"), "name": c.tool, "input": c.script, "status": "completed"}
+	case c != nil:
+		item = object{"type": "function_call", "id": t.id("fc"), "call_id": t.id("call"), "name": c.tool, "arguments": must(c.input), "status": "completed"}
 	}
-	return object{"type": "function_call", "id": fmt.Sprintf("fc_%d", id), "call_id": fmt.Sprintf("call_%d", id),
-		"name": c.tool, "arguments": must(c.input), "status": "completed"}
-}
-
-func (p responses) whole(c *call) any {
-	return object{"id": "resp_1", "object": "response", "model": "fake", "status": "completed", "output": []any{p.item(0, c)},
+	return object{"id": t.id("resp"), "object": "response", "model": "fake", "status": "completed", "output": []any{item},
 		"usage": object{"input_tokens": 10, "input_tokens_details": object{"cached_tokens": 0}, "output_tokens": 5,
 			"output_tokens_details": object{"reasoning_tokens": 0}, "total_tokens": 15}}
 }
 
 func (p responses) answer(t turn, c *call) []event {
-	done := p.whole(c).(object)
-	item := p.item(len(t.results), c)
-	done["output"] = []any{item}
-	events := []object{
-		{"type": "response.created", "response": object{"id": "resp_1", "object": "response", "model": "fake", "status": "in_progress", "output": []any{}}},
-		{"type": "response.output_item.added", "output_index": 0, "item": item},
-	}
-	if c == nil {
-		events = append(events,
-			object{"type": "response.content_part.added", "item_id": item["id"], "output_index": 0, "content_index": 0, "part": object{"type": "output_text", "text": "", "annotations": []any{}}},
-			object{"type": "response.output_text.delta", "item_id": item["id"], "output_index": 0, "content_index": 0, "delta": farewell})
-	} else {
-		events = append(events, object{"type": "response.function_call_arguments.done", "item_id": item["id"], "output_index": 0, "arguments": item["arguments"]})
-	}
-	events = append(events,
+	done := p.whole(t, c)
+	item := done["output"].([]any)[0]
+	return named(
+		object{"type": "response.created", "response": object{"id": done["id"], "object": "response", "model": "fake", "status": "in_progress", "output": []any{}}},
+		object{"type": "response.output_item.added", "output_index": 0, "item": item},
 		object{"type": "response.output_item.done", "output_index": 0, "item": item},
-		object{"type": "response.completed", "response": done})
-	var named []event
-	for i, e := range events {
-		e["sequence_number"] = i
-		named = append(named, event{e["type"].(string), e})
-	}
-	return named
-}
-
-// completions is OpenAI's older protocol, which many servers speak.
-type completions struct{}
-
-func (completions) read(r *http.Request, body []byte) (t turn, err error) {
-	var req struct {
-		Stream bool
-		Tools  []struct {
-			Function struct{ Name string }
-		}
-		Messages []struct {
-			Role    string
-			Content json.RawMessage
-		}
-	}
-	err = json.Unmarshal(body, &req)
-	t.stream = req.Stream
-	for _, tool := range req.Tools {
-		t.tools = append(t.tools, tool.Function.Name)
-	}
-	for _, msg := range req.Messages {
-		if msg.Role == "tool" {
-			t.results = append(t.results, string(msg.Content))
-		}
-	}
-	return t, err
-}
-
-func (completions) message(id int, c *call) (message object, reason string) {
-	if c == nil {
-		return object{"role": "assistant", "content": farewell}, "stop"
-	}
-	return object{"role": "assistant", "content": nil, "tool_calls": []any{object{
-		"index": 0, "id": fmt.Sprintf("call_%d", id), "type": "function",
-		"function": object{"name": c.tool, "arguments": must(c.input)},
-	}}}, "tool_calls"
-}
-
-var tokens = object{"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-
-func (p completions) whole(c *call) any {
-	message, reason := p.message(0, c)
-	return object{"id": "chat_1", "object": "chat.completion", "model": "fake", "usage": tokens,
-		"choices": []any{object{"index": 0, "message": message, "finish_reason": reason}}}
-}
-
-func (p completions) answer(t turn, c *call) []event {
-	message, reason := p.message(len(t.results), c)
-	chunk := func(delta object, reason any) event {
-		return event{"", object{"id": "chat_1", "object": "chat.completion.chunk", "model": "fake",
-			"choices": []any{object{"index": 0, "delta": delta, "finish_reason": reason}}}}
-	}
-	usage := event{"", object{"id": "chat_1", "object": "chat.completion.chunk", "model": "fake", "choices": []any{}, "usage": tokens}}
-	return []event{chunk(message, nil), chunk(object{}, reason), usage, {"", nil}}
+		object{"type": "response.completed", "response": done},
+	)
 }
 
 // generate is Gemini's protocol: the method is the end of the path.
@@ -360,7 +318,8 @@ type generate struct{}
 
 func (generate) read(r *http.Request, body []byte) (t turn, err error) {
 	var req struct {
-		Tools []struct {
+		GenerationConfig struct{ ResponseMimeType string }
+		Tools            []struct {
 			FunctionDeclarations []struct{ Name string }
 		}
 		Contents []struct {
@@ -369,6 +328,9 @@ func (generate) read(r *http.Request, body []byte) (t turn, err error) {
 	}
 	err = json.Unmarshal(body, &req)
 	t.stream = strings.HasSuffix(r.URL.Path, ":streamGenerateContent")
+	if req.GenerationConfig.ResponseMimeType == "application/json" {
+		t.text = `{"complexity_reasoning": "One word.", "complexity_score": 1}` // it asks which model to take
+	}
 	for _, tool := range req.Tools {
 		for _, f := range tool.FunctionDeclarations {
 			t.tools = append(t.tools, f.Name)
@@ -384,8 +346,8 @@ func (generate) read(r *http.Request, body []byte) (t turn, err error) {
 	return t, err
 }
 
-func (generate) whole(c *call) any {
-	part := object{"text": farewell}
+func (generate) whole(t turn, c *call) object {
+	part := object{"text": t.text}
 	if c != nil {
 		part = object{"functionCall": object{"name": c.tool, "args": c.input}}
 	}
@@ -395,4 +357,4 @@ func (generate) whole(c *call) any {
 	}
 }
 
-func (p generate) answer(t turn, c *call) []event { return []event{{"", p.whole(c)}} }
+func (p generate) answer(t turn, c *call) []event { return []event{{"", p.whole(t, c)}} }

@@ -5,6 +5,7 @@ package presettest
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,25 +13,31 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bestof-dev/bestof/candidate/agent"
 )
 
 // A program is a preset and what an operator sets to send it to a server of
 // their own.
 type program struct {
-	name   string
-	config func(url string) string        // config.toml
-	env    func(url, key string) []string // of the operator
-	shell  call                           // prints the environment
-	edit   []call                         // makes the file right
+	name  string
+	args  func(url string) []string // added to the preset's command
+	set   func(url string) map[string]string
+	pass  []string                       // added to its environment
+	env   func(url, key string) []string // of the operator
+	shell call                           // prints the environment
+	edit  []call                         // makes the file right
 }
 
-const printEnvironment = "echo PWD=$(pwd); env; cat value"
+const printEnvironment = `printf 'PWD=%s\n' "$PWD"; env; cat value`
 
 var programs = []program{
 	{
@@ -38,36 +45,82 @@ var programs = []program{
 		env: func(url, key string) []string {
 			return []string{"ANTHROPIC_BASE_URL=" + url, "ANTHROPIC_API_KEY=" + key}
 		},
-		shell: call{"Bash", object{"command": printEnvironment, "description": "Look around"}},
+		shell: call{tool: "Bash", input: object{"command": printEnvironment, "description": "Look around"}},
 		edit: []call{
-			{"Read", object{"file_path": "{dir}/value"}},
-			{"Edit", object{"file_path": "{dir}/value", "old_string": "wrong", "new_string": "right"}},
+			{tool: "Read", input: object{"file_path": "{dir}/value"}},
+			{tool: "Edit", input: object{"file_path": "{dir}/value", "old_string": "wrong", "new_string": "right"}},
 		},
 	},
 	{
-		name: "codex",
-		env: func(url, key string) []string {
-			return []string{"OPENAI_BASE_URL=" + url + "/v1", "CODEX_API_KEY=" + key}
-		},
-		shell: call{"exec_command", object{"cmd": printEnvironment}},
-		edit:  []call{{"exec_command", object{"cmd": "echo right >value"}}},
+		name:  "codex",
+		args:  func(url string) []string { return []string{"-c", `openai_base_url="` + url + `/v1"`} },
+		env:   func(_, key string) []string { return []string{"CODEX_API_KEY=" + key} },
+		shell: call{tool: "exec", script: "text(await tools.exec_command(" + must(object{"cmd": printEnvironment}) + "))"},
+		edit: []call{{tool: "exec", script: "text(await tools.apply_patch(" +
+			must("*** Begin Patch\n*** Update File: value\n@@\n-wrong\n+right\n*** End Patch\n") + "))"}},
 	},
 	{
 		name: "gemini",
 		env: func(url, key string) []string {
 			return []string{"GOOGLE_GEMINI_BASE_URL=" + url, "GEMINI_API_KEY=" + key}
 		},
-		shell: call{"run_shell_command", object{"command": printEnvironment, "description": "Look around"}},
-		edit:  []call{{"replace", object{"file_path": "{dir}/value", "old_string": "wrong", "new_string": "right", "instruction": "Make it right."}}},
+		shell: call{tool: "run_shell_command", input: object{"command": printEnvironment, "description": "Look around"}},
+		edit:  []call{{tool: "replace", input: object{"file_path": "{dir}/value", "old_string": "wrong", "new_string": "right", "instruction": "Make it right."}}},
+	},
+	{
+		name: "opencode",
+		set: func(url string) map[string]string {
+			return map[string]string{"OPENCODE_CONFIG_CONTENT": must(object{
+				"permission": object{"*": "allow"}, "share": "disabled", "autoupdate": false, "model": "mine/m",
+				"provider": object{"mine": object{
+					"npm": "@ai-sdk/anthropic", "options": object{"baseURL": url + "/v1", "apiKey": "{env:ANTHROPIC_API_KEY}"},
+					"models": object{"m": object{}},
+				}},
+			})}
+		},
+		env:   func(_, key string) []string { return []string{"ANTHROPIC_API_KEY=" + key} },
+		shell: call{tool: "bash", input: object{"command": printEnvironment, "description": "Look around"}},
+		edit: []call{
+			{tool: "read", input: object{"filePath": "{dir}/value"}},
+			{tool: "edit", input: object{"filePath": "{dir}/value", "oldString": "wrong", "newString": "right"}},
+		},
 	},
 	{
 		name: "pi",
+		args: func(string) []string { return []string{"--model", "azure-openai-responses/gpt-5.4"} },
+		pass: []string{"AZURE_OPENAI_API_KEY", "AZURE_OPENAI_BASE_URL"},
 		env: func(url, key string) []string {
-			return []string{"OPENAI_API_KEY=" + key}
+			return []string{"AZURE_OPENAI_BASE_URL=" + url + "/v1", "AZURE_OPENAI_API_KEY=" + key}
 		},
-		shell: call{"bash", object{"command": printEnvironment}},
-		edit:  []call{{"edit", object{"path": "value", "edits": []any{object{"oldText": "wrong", "newText": "right"}}}}},
+		shell: call{tool: "bash", input: object{"command": printEnvironment}},
+		edit:  []call{{tool: "edit", input: object{"path": "value", "edits": []any{object{"oldText": "wrong", "newText": "right"}}}}},
 	},
+}
+
+// settings is the config.toml with which the preset's own command runs, some
+// arguments longer.
+func (p program) settings(t *testing.T, url string) string {
+	presets := agent.Presets()
+	i := slices.IndexFunc(presets, func(d agent.Definition) bool { return d.Name == p.name })
+	if i < 0 {
+		t.Fatalf("no preset is called %s", p.name)
+	}
+	d := presets[i]
+	var s strings.Builder
+	fmt.Fprintf(&s, "[agents.%s]\n", p.name)
+	if p.args != nil {
+		fmt.Fprintf(&s, "command = %s\n", must(append(d.Command, p.args(url)...)))
+		fmt.Fprintf(&s, "prompt = %q\nnetwork = %q\nenv = %s\n", cmp.Or(d.Prompt, agent.PromptStdin), d.Network, must(append(d.PassEnv, p.pass...)))
+	}
+	set := maps.Clone(d.Env)
+	if p.set != nil {
+		set = p.set(url)
+	}
+	fmt.Fprintf(&s, "[agents.%s.set]\n", p.name)
+	for name, value := range set {
+		fmt.Fprintf(&s, "%s = %q\n", name, value)
+	}
+	return s.String()
 }
 
 // bestof is the program under test.
@@ -158,9 +211,7 @@ func start(t *testing.T, p program, m *model, sandbox string, status int) run {
 	} {
 		write(t, filepath.Join(dir, name), content)
 	}
-	if p.config != nil {
-		write(t, filepath.Join(r.state, "config.toml"), p.config(m.URL))
-	}
+	write(t, filepath.Join(r.state, "config.toml"), p.settings(t, m.URL))
 	env := []string{
 		"PATH=" + programsDir(t) + ":" + os.Getenv("PATH"), "HOME=" + r.home, "BESTOF_HOME=" + r.state, "LANG=C.UTF-8",
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.org", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.org",
