@@ -70,7 +70,7 @@ func Exchange(ctx context.Context, sb sandbox.Sandbox, spec sandbox.Spec, req wi
 	if err != nil {
 		return none, result, err
 	}
-	response, err := wire.DecodeResponse(answer, req.Point())
+	response, err := wire.DecodeResponseIn(answer, req.Point(), req.Version())
 	if err != nil {
 		return none, result, err
 	}
@@ -123,6 +123,7 @@ func Evidence(r wire.Response, err error) judge.Evidence {
 	return judge.Evidence{
 		Provenance:   judge.PluginReported,
 		Flip:         r.After.Evidence.Flip,
+		FlipReason:   wire.Line(r.After.Evidence.Reason, 2400),
 		Measurements: r.After.Evidence.Measurements,
 	}
 }

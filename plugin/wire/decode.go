@@ -3,8 +3,10 @@ package wire
 import (
 	"encoding/json"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/bestof-dev/bestof/judge"
 )
@@ -31,16 +33,22 @@ func DecodeRequest(b []byte, point Point, version uint32) (r Request, err error)
 	return r, nil
 }
 
-// DecodeResponse reads the response to a request for point, which must be in
-// this package's version. Its errors are Faults.
+// DecodeResponse reads the response to a request for point in version 1. Its
+// errors are Faults.
 func DecodeResponse(b []byte, point Point) (r Response, err error) {
+	return DecodeResponseIn(b, point, Version)
+}
+
+// DecodeResponseIn is DecodeResponse for a request in any version that this
+// package has: the response must be in the same.
+func DecodeResponseIn(b []byte, point Point, version uint32) (r Response, err error) {
 	defer catch(&err)
-	d := &decoder{message: "response", stream: "stdout", point: point, version: Version}
+	d := &decoder{message: "response", stream: "stdout", point: point, version: version}
 	d.wrongPoint = func(got string) {
 		d.fail(ErrPointMismatch, "the plugin was asked at %s and answered for %s", point, got)
 	}
 	d.wrongVersion = func(got uint32) {
-		d.fail(ErrProtocolVersion, "the plugin answers in protocol_version %d; this host speaks %d", got, Version)
+		d.fail(ErrProtocolVersion, "the plugin answers in protocol_version %d; this host speaks %d with it", got, version)
 	}
 	p, body := d.envelope(b)
 	if p == BeforeTurn {
@@ -56,7 +64,8 @@ func DecodeResponse(b []byte, point Point) (r Response, err error) {
 type decoder struct {
 	message, stream string
 	point           Point
-	version         uint32
+	version         uint32 // that the message must have; 0 is any
+	spoken          uint32 // that it has
 	wrongPoint      func(got string)
 	wrongVersion    func(got uint32)
 }
@@ -121,7 +130,16 @@ func (d *decoder) protocol(o object) uint32 {
 	if d.version != 0 && v != d.version {
 		d.wrongVersion(v)
 	}
+	d.spoken = v
 	return v
+}
+
+// also adds keys of version 2 to those of version 1.
+func (d *decoder) also(keys []string, more ...string) []string {
+	if d.spoken == Version2 {
+		return append(keys, more...)
+	}
+	return keys
 }
 
 func (d *decoder) beforeRequest(o object) *BeforeRequest {
@@ -171,7 +189,7 @@ func (d *decoder) grant(o object) *Grant {
 	if t == nil {
 		return g
 	}
-	d.only(t, "program", "args", "baseline")
+	d.only(t, d.also([]string{"program", "args", "baseline"}, "env", "cwd", "timeout_ms")...)
 	g.Test = &TestPlan{Program: d.text(t, "program"), Args: d.texts(t, "args"), Baseline: NotRun}
 	if g.Test.Program == "" {
 		d.fail(ErrDecode, "the %s has an empty program", d.message)
@@ -183,6 +201,17 @@ func (d *decoder) grant(o object) *Grant {
 			g.Test.Baseline = b
 		default:
 			d.fail(ErrDecode, "TestBaseline is a closed set {not-run, passed, failed, unobserved}; got %q", b)
+		}
+	}
+	if d.spoken == Version2 {
+		g.Test.Env, g.Test.Cwd = d.textMap(t, "env"), d.optionalText(t, "cwd")
+		if g.Test.Cwd != "" && !filepath.IsLocal(g.Test.Cwd) {
+			d.fail(ErrDecode, "the cwd of the test, %q, is not below the root", g.Test.Cwd)
+		}
+		if t["timeout_ms"] != nil {
+			if g.Test.TimeoutMS = d.number(t, "timeout_ms", 64); g.Test.TimeoutMS == 0 {
+				d.fail(ErrDecode, "the timeout_ms of the test is 0")
+			}
 		}
 	}
 	return g
@@ -211,7 +240,7 @@ func (d *decoder) afterResponse(o object) *AfterResponse {
 	if !ok {
 		d.mistyped(o, "evidence", "an object")
 	}
-	d.only(e, "flip", "measurements")
+	d.only(e, d.also([]string{"flip", "measurements"}, "reason", "omitted")...)
 	r.Evidence.Flip = judge.Flip(d.text(e, "flip"))
 	switch r.Evidence.Flip {
 	case judge.FlipNotAttempted, judge.FlipAchieved, judge.FlipNotAchieved, judge.FlipUnsatisfiable, judge.FlipUnobservable:
@@ -225,7 +254,23 @@ func (d *decoder) afterResponse(o object) *AfterResponse {
 		}
 		r.Evidence.Measurements[name] = d.number(measurements, name, 64)
 	}
+	if d.spoken == Version2 {
+		d.second(e, &r.Evidence)
+	}
 	return r
+}
+
+// second reads what version 2 adds to evidence.
+func (d *decoder) second(e object, to *Evidence) {
+	to.Reason, to.Omitted = d.optionalText(e, "reason"), d.textMap(e, "omitted")
+	if unobservable := to.Flip == judge.FlipUnobservable; unobservable != (strings.TrimSpace(to.Reason) != "") {
+		d.fail(ErrDecode, "in protocol_version 2 an unobservable flip has a reason, and no other has; got %q with the reason %q", to.Flip, to.Reason)
+	}
+	for _, name := range slices.Sorted(maps.Keys(to.Omitted)) {
+		if _, both := to.Measurements[name]; both {
+			d.fail(ErrDecode, "the measurement %s is both reported and left out", plain(name))
+		}
+	}
 }
 
 func (d *decoder) published(o object, key string) []Published {
@@ -308,6 +353,19 @@ func (d *decoder) optionalObject(o object, key string) object {
 		d.mistyped(o, key, "an object")
 	}
 	return v
+}
+
+// textMap is nil for an absent object and not nil for an empty one.
+func (d *decoder) textMap(o object, key string) map[string]string {
+	v := d.optionalObject(o, key)
+	if v == nil {
+		return nil
+	}
+	out := make(map[string]string, len(v))
+	for name := range v {
+		out[name] = d.text(v, name)
+	}
+	return out
 }
 
 func (d *decoder) list(o object, key string) []value {

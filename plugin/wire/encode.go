@@ -15,12 +15,12 @@ func (r Request) Encode() ([]byte, error) {
 	switch r.Point() {
 	case BeforeTurn:
 		body = r.Before
-		if err := exact(r.Before.Candidate, r.Before.Wrapper, r.Before.Stage); err != nil {
+		if err := exact(r.Version(), r.Before.Candidate, r.Before.Wrapper, r.Before.Stage); err != nil {
 			return nil, err
 		}
 	case AfterTurn:
 		body = r.After
-		if err := exact(r.After.Candidate, r.After.Wrapper, r.After.Stage); err != nil {
+		if err := exact(r.Version(), r.After.Candidate, r.After.Wrapper, r.After.Stage); err != nil {
 			return nil, err
 		}
 	default:
@@ -35,16 +35,25 @@ func (r Response) Encode() ([]byte, error) {
 	case BeforeTurn:
 		return encode(BeforeTurn, r.Before)
 	case AfterTurn:
+		if e := r.After.Evidence; r.After.ProtocolVersion != Version2 && (e.Reason != "" || e.Omitted != nil) {
+			return nil, Faultf(ErrEncode, "protocol_version %d has no room for a reason or for what was left out", r.After.ProtocolVersion)
+		}
 		return encode(AfterTurn, r.After)
 	}
 	return nil, Faultf(ErrEncode, "a response is for one point")
 }
 
-func exact(g *Grant, texts ...string) error {
+func exact(version uint32, g *Grant, texts ...string) error {
 	if g != nil {
 		texts = append(texts, g.Handle, g.Root)
-		if g.Test != nil {
-			texts = append(append(texts, g.Test.Program), g.Test.Args...)
+		if t := g.Test; t != nil {
+			texts = append(append(texts, t.Program, t.Cwd), t.Args...)
+			for name, value := range t.Env {
+				texts = append(texts, name, value)
+			}
+			if version != Version2 && (t.Env != nil || t.Cwd != "" || t.TimeoutMS != 0) {
+				return Faultf(ErrEncode, "protocol_version %d has no room for how the test is run", version)
+			}
 		}
 	}
 	for _, s := range texts {

@@ -1,13 +1,21 @@
-// Package wire is version 1 of what the host and a plugin say to each other:
-// one request on stdin, one response on stdout, each a JSON object
-// {"point": …, "body": …}. The codec is strict in both directions and does no
-// I/O but reading what it is given.
+// Package wire is what the host and a plugin say to each other: one request on
+// stdin, one response on stdout, each a JSON object {"point": …, "body": …}.
+// The codec is strict in both directions and does no I/O but reading what it is
+// given.
+//
+// Version 1 is what every plugin speaks. Version 2, which a plugin opts in to,
+// has the same messages and adds what version 1 has no room for: the test's
+// environment, working directory and time limit, the reason of an unobservable
+// flip, and which measurements were left out on purpose.
 package wire
 
 import "github.com/bestof-dev/bestof/judge"
 
-// Version is the protocol_version that this package writes.
-const Version = 1
+// The values of protocol_version.
+const (
+	Version  = 1
+	Version2 = 2
+)
 
 // A Point is a moment at which a plugin is asked. A plugin is never asked to
 // judge: there is no point for it.
@@ -44,6 +52,43 @@ func pointOf(before, after bool) Point {
 		return AfterTurn
 	}
 	return ""
+}
+
+// Version is the protocol_version of the request, 0 for none.
+func (r Request) Version() uint32 {
+	switch r.Point() {
+	case BeforeTurn:
+		return r.Before.ProtocolVersion
+	case AfterTurn:
+		return r.After.ProtocolVersion
+	}
+	return 0
+}
+
+// In is the request as it is told in a version: what version 1 has no room for
+// is left out of it.
+func (r Request) In(version uint32) Request {
+	switch r.Point() {
+	case BeforeTurn:
+		b := *r.Before
+		b.ProtocolVersion, b.Candidate = version, b.Candidate.in(version)
+		return Request{Before: &b}
+	case AfterTurn:
+		a := *r.After
+		a.ProtocolVersion, a.Candidate = version, a.Candidate.in(version)
+		return Request{After: &a}
+	}
+	return r
+}
+
+func (g *Grant) in(version uint32) *Grant {
+	if g == nil || g.Test == nil || version == Version2 {
+		return g
+	}
+	c, t := *g, *g.Test
+	t.Env, t.Cwd, t.TimeoutMS = nil, "", 0
+	c.Test = &t
+	return &c
 }
 
 // A BeforeRequest asks what should be known before candidates start.
@@ -117,6 +162,11 @@ type TestPlan struct {
 	Program  string   `json:"program"`
 	Args     []string `json:"args,omitempty"`
 	Baseline Baseline `json:"baseline,omitempty"`
+
+	// Version 2: how the baseline was run, and so how the test has to be.
+	Env       map[string]string `json:"env,omitzero"`         // the whole environment; nil when not told
+	Cwd       string            `json:"cwd,omitempty"`        // slash path below the root
+	TimeoutMS uint64            `json:"timeout_ms,omitempty"` // 0 when not told
 }
 
 // A Baseline is what the test said before the turn. On the wire its absence is
@@ -140,4 +190,8 @@ type AfterResponse struct {
 type Evidence struct {
 	Flip         judge.Flip        `json:"flip"`
 	Measurements map[string]uint64 `json:"measurements,omitempty"`
+
+	// Version 2.
+	Reason  string            `json:"reason,omitempty"`  // why the flip is unobservable
+	Omitted map[string]string `json:"omitted,omitempty"` // measurements left out on purpose, and why
 }

@@ -275,7 +275,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		responses := []Response{
 			{Before: &BeforeResponse{1, contexts, genText(t, "role"), genTexts(t, "scope"), genPublished(t), genTexts(t, "witness")}},
-			{After: &AfterResponse{1, Evidence{rapid.SampledFrom([]judge.Flip{judge.FlipAchieved, judge.FlipUnobservable}).Draw(t, "flip"), measurements}}},
+			{After: &AfterResponse{ProtocolVersion: 1, Evidence: Evidence{Flip: rapid.SampledFrom([]judge.Flip{judge.FlipAchieved, judge.FlipUnobservable}).Draw(t, "flip"), Measurements: measurements}}},
 		}
 		for _, want := range responses {
 			b, err := want.Encode()
