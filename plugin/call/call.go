@@ -1,0 +1,148 @@
+// Package call starts what a package brings, in a sandbox and with nothing but
+// what its manifest asked for: an exchange with the plugin, or one of its tools.
+package call
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/candidate/sandbox/toolchain"
+	"github.com/bestof-dev/bestof/plugin"
+	"github.com/bestof-dev/bestof/plugin/run"
+	"github.com/bestof-dev/bestof/plugin/wire"
+)
+
+// Errors of what may not happen at all. They are the host's mistakes: a turn
+// asks a plugin only what it declared.
+var (
+	ErrNoProcess = errors.New("the plugin ships no process")
+	ErrNotAsked  = errors.New("the plugin did not declare that it answers this")
+)
+
+// A Plugin is a package in its place.
+type Plugin struct {
+	*plugin.Package
+	Dir string // clean and absolute: what ${plugin_dir} stands for
+}
+
+// A Place is where a program of a package runs. It is as sandbox.Spec has it.
+type Place struct {
+	Root    string
+	WorkDir string
+	Home    string
+	Ports   sandbox.PortBlock
+	Started func(sandbox.Process)
+}
+
+// Spec is the plugin's process. Its directory is there to be read; it has no
+// network unless the manifest asked for one; and of all variables it sees those
+// that the manifest names, as the sandbox has them or else as the operator has
+// them, and no others. A credential is none of them.
+func (p Plugin) Spec(o sandbox.Options, at Place) (sandbox.Spec, error) {
+	r := p.Runtime
+	if r == nil {
+		return sandbox.Spec{}, fmt.Errorf("%q: %w", p.Name, ErrNoProcess)
+	}
+	s := p.spec(at)
+	s.Timeout = r.Timeout()
+	given, _ := r.Environment()
+	own := o.Environment(s, toolchain.Find(o).Env(s.Home, s.Network))
+	argv := []string{"env", "-i"}
+	for _, name := range given {
+		for _, from := range [][]string{own, o.Environ} {
+			if value, ok := sandbox.Lookup(from, name); ok {
+				argv = append(argv, name+"="+value)
+				break
+			}
+		}
+	}
+	command := r.Command(p.Dir)
+	if strings.Contains(command[0], "=") {
+		return sandbox.Spec{}, wire.Faultf(wire.ErrSpawn, "the plugin's program %q has a = in its name", command[0])
+	}
+	s.Argv = append(argv, command...)
+	return s, nil
+}
+
+func (p Plugin) spec(at Place) sandbox.Spec {
+	s := sandbox.Spec{
+		Root: at.Root, WorkDir: at.WorkDir, Home: at.Home, Ports: at.Ports, Started: at.Started,
+		Binds:   []sandbox.Bind{{Source: p.Dir, Target: p.Dir}},
+		Network: sandbox.NetworkNone,
+	}
+	if p.Network() {
+		s.Network = sandbox.NetworkHost
+	}
+	return s
+}
+
+// Exchange asks the plugin at a point that it declared, in the protocol that it
+// speaks. Errors are as those of run.Exchange.
+func (p Plugin) Exchange(ctx context.Context, sb sandbox.Sandbox, o sandbox.Options, at Place, req wire.Request) (wire.Response, sandbox.Result, error) {
+	if !p.Loop.Answers(req.Point()) {
+		return wire.Response{}, sandbox.Result{}, fmt.Errorf("%q at %s: %w", p.Name, req.Point(), ErrNotAsked)
+	}
+	spec, err := p.Spec(o, at)
+	if err != nil {
+		return wire.Response{}, sandbox.Result{}, err
+	}
+	response, result, err := run.Exchange(ctx, sb, spec, req.In(p.Runtime.Protocol))
+	if err == nil && response.Before != nil {
+		if err = response.Before.Admit(p.RoleNames()); err != nil {
+			response = wire.Response{}
+		}
+	}
+	return response, result, notFound(result, err)
+}
+
+// notFound tells a program that env could not start from one that failed.
+func notFound(r sandbox.Result, err error) error {
+	if !errors.Is(err, wire.ErrExit) || (r.Code != 126 && r.Code != 127) {
+		return err
+	}
+	if reason, ok := strings.CutPrefix(string(r.Stderr.Head), "env: "); ok {
+		return wire.Faultf(wire.ErrSpawn, "the plugin could not be started: %s", reason)
+	}
+	return err
+}
+
+// MaxToolOutput is how many bytes of each stream of a tool are kept from the
+// beginning, and as many from the end.
+const MaxToolOutput = 32 << 10
+
+// Tool runs a tool of the package as the plugin: in the root that is given,
+// with the package's directory to be read, the plugin's network, and none of
+// the operator's variables. input is a JSON object; the tool gets it on stdin,
+// and what is simple in it as variables.
+func (p Plugin) Tool(ctx context.Context, sb sandbox.Sandbox, at Place, name string, input []byte) (sandbox.Result, error) {
+	i := slices.IndexFunc(p.PackageTools, func(t plugin.Tool) bool { return t.Name == name })
+	if i < 0 {
+		return sandbox.Result{}, fmt.Errorf("%q has no tool %q: %w", p.Name, name, ErrNotAsked)
+	}
+	var object map[string]any
+	d := json.NewDecoder(strings.NewReader(string(input)))
+	d.UseNumber()
+	if err := d.Decode(&object); err != nil || object == nil {
+		return sandbox.Result{}, fmt.Errorf("the input of the tool %q is not a JSON object", name)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return sandbox.Result{}, fmt.Errorf("the input of the tool %q is more than one JSON object", name)
+	}
+	t := p.PackageTools[i].In(p.Dir)
+	s := p.spec(at)
+	s.Argv, s.Timeout, s.Stdin = t.Command, t.Timeout, input
+	s.Head, s.Tail = MaxToolOutput, MaxToolOutput
+	s.Env = plugin.InputEnvironment(object)
+	for k, v := range t.Env {
+		if !plugin.Withheld(k) {
+			s.Env[k] = v
+		}
+	}
+	return sb.Run(ctx, s)
+}
