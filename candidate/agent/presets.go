@@ -29,7 +29,8 @@ func Presets() []Definition {
 			Command: []string{"codex", "exec", "--json", "--skip-git-repo-check", "--ephemeral",
 				"--dangerously-bypass-approvals-and-sandbox",
 				"-c", "analytics.enabled=false", "-c", "check_for_update_on_startup=false", "-"},
-			PassEnv: []string{"CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL"},
+			// It reads neither OPENAI_API_KEY nor OPENAI_BASE_URL.
+			PassEnv: []string{"CODEX_API_KEY"},
 			Network: NetworkHost,
 		},
 		{
@@ -77,6 +78,13 @@ func Presets() []Definition {
 				"OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
 				"OPENCODE_DISABLE_LSP_DOWNLOAD":    "1",
 				"OPENCODE_DISABLE_MODELS_FETCH":    "1",
+			},
+			// Without these it installs its plugin interface from the npm registry
+			// into every candidate's HOME, and waits for that.
+			Files: map[string]string{
+				".config/opencode/node_modules/.keep": "",
+				".config/opencode/package-lock.json": `{"lockfileVersion": 3, "packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}
+`,
 			},
 			Network: NetworkHost,
 		},

@@ -7,13 +7,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // A call is a tool call that the model makes: with an object, or with a script
@@ -87,9 +85,6 @@ func (m *model) serve(w http.ResponseWriter, r *http.Request, p protocol) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the program went away
-	}
-	if d := os.Getenv("DUMP"); d != "" {
-		os.WriteFile(fmt.Sprintf("%s/%d.json", d, time.Now().UnixNano()), append([]byte(r.Method+" "+r.URL.String()+"\n"), body...), 0o644)
 	}
 	refuse := func(code int, format string, args ...any) {
 		said := fmt.Sprintf(format, args...)

@@ -25,19 +25,21 @@ import (
 	"github.com/bestof-dev/bestof/candidate/agent"
 )
 
-// A program is a preset and what an operator sets to send it to a server of
+// A program is a preset, and what an operator does to send it to a server of
 // their own.
 type program struct {
 	name  string
-	args  func(url string) []string // added to the preset's command
-	set   func(url string) map[string]string
-	pass  []string                       // added to its environment
-	env   func(url, key string) []string // of the operator
-	shell call                           // prints the environment
-	edit  []call                         // makes the file right
+	env   func(url, key string) []string     // the operator's environment
+	args  func(url string) []string          // added to the preset's command
+	pass  []string                           // added to what it takes from that environment
+	set   func(url string) map[string]string // added to what it sets
+	shell call                               // runs lookAround
+	edit  []call                             // make the file right
 }
 
-const printEnvironment = `printf 'PWD=%s\n' "$PWD"; env; cat value`
+// lookAround prints where the program is and all that it was told, the key
+// included, and leaves a process that nobody waits for.
+const lookAround = `printf 'PWD=%s\n' "$PWD"; env; setsid sleep 600 >/dev/null 2>&1 </dev/null &`
 
 var programs = []program{
 	{
@@ -45,7 +47,7 @@ var programs = []program{
 		env: func(url, key string) []string {
 			return []string{"ANTHROPIC_BASE_URL=" + url, "ANTHROPIC_API_KEY=" + key}
 		},
-		shell: call{tool: "Bash", input: object{"command": printEnvironment, "description": "Look around"}},
+		shell: call{tool: "Bash", input: object{"command": lookAround, "description": "Look around"}},
 		edit: []call{
 			{tool: "Read", input: object{"file_path": "{dir}/value"}},
 			{tool: "Edit", input: object{"file_path": "{dir}/value", "old_string": "wrong", "new_string": "right"}},
@@ -55,7 +57,7 @@ var programs = []program{
 		name:  "codex",
 		args:  func(url string) []string { return []string{"-c", `openai_base_url="` + url + `/v1"`} },
 		env:   func(_, key string) []string { return []string{"CODEX_API_KEY=" + key} },
-		shell: call{tool: "exec", script: "text(await tools.exec_command(" + must(object{"cmd": printEnvironment}) + "))"},
+		shell: call{tool: "exec", script: "text(await tools.exec_command(" + must(object{"cmd": lookAround}) + "))"},
 		edit: []call{{tool: "exec", script: "text(await tools.apply_patch(" +
 			must("*** Begin Patch\n*** Update File: value\n@@\n-wrong\n+right\n*** End Patch\n") + "))"}},
 	},
@@ -64,7 +66,7 @@ var programs = []program{
 		env: func(url, key string) []string {
 			return []string{"GOOGLE_GEMINI_BASE_URL=" + url, "GEMINI_API_KEY=" + key}
 		},
-		shell: call{tool: "run_shell_command", input: object{"command": printEnvironment, "description": "Look around"}},
+		shell: call{tool: "run_shell_command", input: object{"command": lookAround, "description": "Look around"}},
 		edit:  []call{{tool: "replace", input: object{"file_path": "{dir}/value", "old_string": "wrong", "new_string": "right", "instruction": "Make it right."}}},
 	},
 	{
@@ -79,7 +81,7 @@ var programs = []program{
 			})}
 		},
 		env:   func(_, key string) []string { return []string{"ANTHROPIC_API_KEY=" + key} },
-		shell: call{tool: "bash", input: object{"command": printEnvironment, "description": "Look around"}},
+		shell: call{tool: "bash", input: object{"command": lookAround, "description": "Look around"}},
 		edit: []call{
 			{tool: "read", input: object{"filePath": "{dir}/value"}},
 			{tool: "edit", input: object{"filePath": "{dir}/value", "oldString": "wrong", "newString": "right"}},
@@ -92,31 +94,35 @@ var programs = []program{
 		env: func(url, key string) []string {
 			return []string{"AZURE_OPENAI_BASE_URL=" + url + "/v1", "AZURE_OPENAI_API_KEY=" + key}
 		},
-		shell: call{tool: "bash", input: object{"command": printEnvironment}},
+		shell: call{tool: "bash", input: object{"command": lookAround}},
 		edit:  []call{{tool: "edit", input: object{"path": "value", "edits": []any{object{"oldText": "wrong", "newText": "right"}}}}},
 	},
 }
 
-// settings is the config.toml with which the preset's own command runs, some
-// arguments longer.
+// settings is the operator's config.toml.
 func (p program) settings(t *testing.T, url string) string {
 	presets := agent.Presets()
 	i := slices.IndexFunc(presets, func(d agent.Definition) bool { return d.Name == p.name })
 	if i < 0 {
 		t.Fatalf("no preset is called %s", p.name)
 	}
-	d := presets[i]
 	var s strings.Builder
-	fmt.Fprintf(&s, "[agents.%s]\n", p.name)
-	if p.args != nil {
-		fmt.Fprintf(&s, "command = %s\n", must(append(d.Command, p.args(url)...)))
-		fmt.Fprintf(&s, "prompt = %q\nnetwork = %q\nenv = %s\n", cmp.Or(d.Prompt, agent.PromptStdin), d.Network, must(append(d.PassEnv, p.pass...)))
-	}
-	set := maps.Clone(d.Env)
+	set := map[string]string{}
 	if p.set != nil {
 		set = p.set(url)
 	}
-	fmt.Fprintf(&s, "[agents.%s.set]\n", p.name)
+	if p.args != nil {
+		d := presets[i]
+		if len(d.Files) > 0 {
+			t.Fatalf("the preset %s has files, which a command of one's own would lose", p.name)
+		}
+		fmt.Fprintf(&s, "[agents.%s]\ncommand = %s\nprompt = %q\nnetwork = %q\nenv = %s\n", p.name, must(slices.Concat(d.Command, p.args(url))),
+			cmp.Or(d.Prompt, agent.PromptStdin), d.Network, must(slices.Concat(d.PassEnv, p.pass)))
+		maps.Copy(set, d.Env)
+	}
+	if len(set) > 0 {
+		fmt.Fprintf(&s, "[agents.%s.set]\n", p.name)
+	}
 	for name, value := range set {
 		fmt.Fprintf(&s, "%s = %q\n", name, value)
 	}
@@ -144,10 +150,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// programsDir is where `make tools` installed the programs.
+// programsDir is where `make tools` installed the programs: the rule is that of
+// .ci/tools.
 func programsDir(t *testing.T) string {
 	t.Helper()
-	dir := os.Getenv("BESTOF_CI_PROGRAMS")
+	dir := os.Getenv("BESTOF_CI_AGENTS")
 	if dir == "" {
 		lock, err := os.ReadFile("../../../.ci/npm/package-lock.json")
 		if err != nil {
@@ -158,8 +165,9 @@ func programsDir(t *testing.T) string {
 			t.Fatal(err)
 		}
 		sum := sha256.Sum256(lock)
-		dir = filepath.Join(cache, "bestof-ci", "npm", hex.EncodeToString(sum[:8]), "node_modules", ".bin")
+		dir = filepath.Join(cache, "bestof-ci", "npm", hex.EncodeToString(sum[:8]))
 	}
+	dir = filepath.Join(dir, "node_modules", ".bin")
 	for _, p := range programs {
 		if _, err := exec.LookPath(filepath.Join(dir, p.name)); err != nil {
 			t.Fatalf("the pinned %s is not installed: run `make tools` first (%v)", p.name, err)
