@@ -138,7 +138,7 @@ func (l *life) playRound(ctx context.Context, shadow *worktree.Shadow, name, cor
 	if timedOut && !l.VerifyTimeouts {
 		return lifeEnds(candidate.TimedOut, "not finished in %s; its last tree is kept", l.Timeout), ""
 	}
-	if len(l.Settings.Test) == 0 {
+	if len(l.rules()) == 0 {
 		return l.unverified(guarded), ""
 	}
 	l.enter(candidate.Verifying)
@@ -151,9 +151,9 @@ func (l *life) playRound(ctx context.Context, shadow *worktree.Shadow, name, cor
 	}
 	outcome, detail := judged(l.snapshot())
 	if outcome == candidate.Unmet || outcome == candidate.Tampered {
-		ask := l.Settings.MaxHolds
-		if judge.Again(verdict, true, &ask, l.Settings.MaxHolds, l.round).Hold && !timedOut && l.Now().Before(l.until) {
-			return nil, judge.Correction(verdict)
+		correction, again := hold(l.rules(), lastRound(l.snapshot()), l.Settings.MaxHolds, l.round)
+		if again && !timedOut && l.Now().Before(l.until) {
+			return nil, correction
 		}
 	}
 	if timedOut && outcome != candidate.Met {
@@ -198,7 +198,7 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 		Agent: l.seat.Agent, Root: shadow.Root(), WorkDir: l.Repo.Prefix(), Home: shadow.Home(), Seen: l.seen(), Self: l.Self,
 		Network: l.Settings.Network, Ports: portsOf(l.ports, n), Timeout: max(l.until.Sub(l.Now()), time.Second),
 		Brief: candidate.Brief{
-			Task: l.Task, Test: l.Settings.Test, Protected: l.snapshotSettings().Protect, Number: l.seat.Number,
+			Task: l.Task, Context: l.context, Test: l.Settings.Test, Protected: l.snapshotSettings().Protect, Number: l.seat.Number,
 			Candidates: len(l.Seats), Round: l.round, Correction: correction,
 		},
 	}

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,10 +31,10 @@ func Rejudge(doc record.Document) (again record.Document, differs []string) {
 	again.Candidates = slices.Clone(doc.Candidates)
 	for i := range again.Candidates {
 		c := &again.Candidates[i]
-		if !isJudged(c.Outcome) || len(doc.Settings.Test) == 0 {
+		if !isJudged(c.Outcome) || len(doc.Rules) == 0 {
 			continue
 		}
-		verdict, _ := decide(doc.Rules, *c)
+		verdict := combined(verdicts(doc.Rules, lastRound(*c)))
 		c.Verdict = &verdict
 		if c.Outcome, c.Detail = judged(*c); c.Outcome != doc.Candidates[i].Outcome {
 			differs = append(differs, fmt.Sprintf("%s: the record says %s, its evidence says %s", candidate.Number(c.Number).ID(), doc.Candidates[i].Outcome, c.Outcome))
@@ -71,28 +72,55 @@ func isJudged(o candidate.Outcome) bool {
 	return false
 }
 
-// decide applies each rule to the evidence of the candidate's last round. A
-// rule whose plugin gave none is judged on evidence that shows nothing.
-func decide(rules []record.Rule, c record.Candidate) (judge.Verdict, bool) {
-	var verdicts []judge.Verdict
+// lastRound is the evidence of the candidate's last round.
+func lastRound(c record.Candidate) []record.Evidence {
+	var last []record.Evidence
+	for _, e := range c.Evidence {
+		if e.Round == c.Rounds-1 {
+			last = append(last, e)
+		}
+	}
+	return last
+}
+
+// verdicts applies each rule to its own plugin's evidence. A rule whose plugin
+// gave none is judged on evidence that shows nothing.
+func verdicts(rules []record.Rule, evidence []record.Evidence) []judge.Verdict {
+	var out []judge.Verdict
 	for _, rule := range rules {
 		e := judge.Evidence{Provenance: judge.HostObserved, Flip: judge.FlipUnobservable}
-		for _, kept := range c.Evidence {
-			if kept.Plugin == rule.Plugin && kept.Round == c.Rounds-1 {
+		for _, kept := range evidence {
+			if kept.Plugin == rule.Plugin {
 				e = kept.Evidence
 			}
 		}
-		verdicts = append(verdicts, judge.Decide(rule.Rule, e))
+		out = append(out, judge.Decide(rule.Rule, e))
 	}
-	if len(verdicts) == 0 {
-		return judge.Verdict{Decision: judge.Undecided, Requirements: []judge.RequirementVerdict{}}, false
+	return out
+}
+
+// combined is what several verdicts come to: any unmet is unmet, and what is
+// not all met is undecided.
+func combined(vs []judge.Verdict) judge.Verdict {
+	all := judge.Verdict{Decision: judge.Combine(vs), Requirements: []judge.RequirementVerdict{}}
+	for _, v := range vs {
+		all.Requirements = append(all.Requirements, v.Requirements...)
+		if all.Provenance == "" || v.Provenance == judge.PluginReported {
+			all.Provenance = v.Provenance
+		}
 	}
-	all := verdicts[0]
-	for _, v := range verdicts[1:] {
-		all.Requirements = append(slices.Clone(all.Requirements), v.Requirements...)
+	return all
+}
+
+// hold decides whether an unmet candidate gets another round, and with which
+// correction. Any unmet arbiter may hold, within what it asks for; all of them
+// share the host's ceiling.
+func hold(rules []record.Rule, evidence []record.Evidence, ceiling, spent int) (correction string, again bool) {
+	for i, v := range verdicts(rules, evidence) {
+		again = judge.Again(v, true, rules[i].Holds, ceiling, spent).Hold || again
+		correction += judge.Correction(v)
 	}
-	all.Decision = judge.Combine(verdicts)
-	return all, true
+	return correction, again
 }
 
 // judged is the outcome of a candidate with a verdict: tampering and evidence
@@ -101,16 +129,17 @@ func judged(c record.Candidate) (candidate.Outcome, string) {
 	if len(c.Tampered) > 0 {
 		return candidate.Tampered, "changed protected paths: " + firstFew(texts(c.Tampered))
 	}
-	for _, e := range c.Evidence {
-		if e.Round == c.Rounds-1 && e.Compromised != "" {
+	last := lastRound(c)
+	for _, e := range last {
+		if e.Compromised != "" {
 			return candidate.Compromised, e.Compromised
 		}
-		if e.Round == c.Rounds-1 && e.Evidence.Tamper.Status == judge.Tampered {
+		if e.Evidence.Tamper.Status == judge.Tampered {
 			return candidate.Tampered, "a protected path was changed while it was verified: " + e.Evidence.Tamper.Artifact
 		}
 	}
-	for _, e := range c.Evidence {
-		if e.Round == c.Rounds-1 && e.Reason == string(verify.TimedOut) {
+	for _, e := range last {
+		if e.Plugin == builtin && e.Reason == string(verify.TimedOut) {
 			return candidate.TimedOut, "its test did not end in time"
 		}
 	}
@@ -153,10 +182,7 @@ func causes(v judge.Verdict) []string {
 
 func undecidedCauses(c record.Candidate) []string {
 	var out []string
-	for _, e := range c.Evidence {
-		if e.Round != c.Rounds-1 {
-			continue
-		}
+	for _, e := range lastRound(c) {
 		switch {
 		case e.Fault != "":
 			out = append(out, e.Plugin+": "+e.Fault)
@@ -180,10 +206,9 @@ func Choose(doc record.Document) Choice {
 			k.Normalised, k.Tree = c.Change.Normalised, c.Change.Tree
 			k.Lines, k.Files = c.Change.Added+c.Change.Deleted, len(c.Change.Files)
 		}
-		for _, e := range c.Evidence {
-			if e.Round == c.Rounds-1 {
-				k.Measurements = e.Evidence.Measurements
-			}
+		k.Measurements = map[string]uint64{}
+		for _, e := range lastRound(c) {
+			maps.Copy(k.Measurements, e.Evidence.Measurements)
 		}
 		contenders = append(contenders, k)
 	}

@@ -61,7 +61,7 @@ func drawCandidate(t *rapid.T, number int, rules []record.Rule) record.Candidate
 		e.Compromised = "fewer tests ran"
 	}
 	c.Evidence = []record.Evidence{e}
-	v, _ := decide(rules, c)
+	v := combined(verdicts(rules, lastRound(c)))
 	c.Verdict = &v
 	c.Outcome, c.Detail = judged(c)
 	return c
@@ -189,9 +189,10 @@ func TestFoldKeepsTheWorstRepetition(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			rule := verify.Rule(ExpectFlip)
 			kept := record.Evidence{}
 			for i, one := range tt.runs {
-				kept = fold(kept, one, i, 0)
+				kept = fold(&rule, kept, one, i, 0)
 			}
 			if len(kept.Runs) != len(tt.runs) {
 				t.Errorf("%d runs kept of %d", len(kept.Runs), len(tt.runs))

@@ -35,9 +35,6 @@ const (
 	ExpectPass = "pass" // it passes on the base and must still pass
 )
 
-// builtin is the name of the plugin that is always there.
-const builtin = "verify"
-
 // The exit codes of a run, as design.md lists them.
 const (
 	ExitWinner         = 0
@@ -75,6 +72,7 @@ type Config struct {
 	Now      func() time.Time
 	Publish  func(event.Event) // called in order, never concurrently; must not block for long
 	Redactor *redact.Redactor
+	Plugins  []Plugin // installed ones that take part, in order
 
 	// Config.
 	Version    string
@@ -102,6 +100,8 @@ type turn struct {
 	base     *worktree.Base
 	isGuard  func(string) bool // protected paths
 	watch    *watch
+	plugins  []Plugin            // those that take part, the built-in one included
+	context  []candidate.Context // what plugins contribute to every brief
 	ports    int
 	baseline verify.Base
 	// ownTraces is what the test itself leaves in protected paths of the base.
@@ -129,9 +129,9 @@ func Run(ctx context.Context, cfg Config) (record.Document, error) {
 		Started: t.began, Owner: &owner, Task: cfg.Redactor.String(cfg.Task), RevisionOf: cfg.RevisionOf, Settings: cfg.Settings,
 		Repo: record.Repo{Root: bytestring.String(cfg.Repo.Root()), Prefix: bytestring.String(cfg.Repo.Prefix()), Head: cfg.Repo.Head(), Branch: cfg.Repo.Branch()},
 		Base: record.Base{Kind: string(cfg.BaseKind)}, Baseline: record.Baseline{Status: "not-run"},
-		Rules:   []record.Rule{{Plugin: builtin, Rule: verify.Rule(cfg.Settings.Expect)}},
-		Ranking: []record.Rank{}, ExitCode: ExitInternal,
+		Rules: []record.Rule{}, Plugins: []record.Plugin{}, Ranking: []record.Rank{}, ExitCode: ExitInternal,
 	}
+	t.lineUp()
 	for _, s := range cfg.Seats {
 		t.doc.Candidates = append(t.doc.Candidates, record.Candidate{
 			Number: int(s.Number), Handle: s.Number.Handle(), Agent: s.Agent.Name, Sandbox: cfg.Settings.Isolation.Name,
@@ -204,6 +204,9 @@ func (t *turn) run(ctx context.Context) *ending {
 		return end
 	}
 	if end := t.measureBaseline(ctx); end != nil {
+		return end
+	}
+	if end := t.askBefore(ctx); end != nil {
 		return end
 	}
 	return t.tryCandidates(ctx)

@@ -7,15 +7,11 @@ import (
 	"io"
 	"os"
 	"path"
-	"path/filepath"
 	"time"
 
 	"github.com/bestof-dev/bestof/candidate"
 	"github.com/bestof-dev/bestof/candidate/agent"
 	"github.com/bestof-dev/bestof/candidate/sandbox"
-	"github.com/bestof-dev/bestof/plugin/run"
-	"github.com/bestof-dev/bestof/plugin/verify"
-	"github.com/bestof-dev/bestof/plugin/wire"
 )
 
 // An agentUnit is one round of one agent's work in one shadow. It is data: the
@@ -80,46 +76,6 @@ func seed(home string, files map[string][]byte) error {
 	}
 	return nil
 }
-
-// A verifyUnit is one run of the built-in verify plugin on a fresh shadow.
-type verifyUnit struct {
-	Root     string
-	WorkDir  string
-	Home     string
-	Seen     sandbox.Place
-	Self     string
-	Handle   string
-	Round    int
-	Goal     string
-	Test     []string
-	Status   wire.Baseline // what the test said on the base
-	Baseline verify.Base
-	Changed  []string
-	Timeout  time.Duration // of the test
-	Ports    sandbox.PortBlock
-}
-
-// run has one after_turn exchange with the plugin in a sandbox. An error that
-// is a *wire.Fault is the plugin's, any other the host's.
-func (u verifyUnit) run(ctx context.Context, sb sandbox.Sandbox, started func(sandbox.Process)) (wire.Response, sandbox.Result, error) {
-	at := sandbox.Spec{Root: u.Root, Home: u.Home, Seen: u.Seen}.Place()
-	request := wire.Request{After: &wire.AfterRequest{
-		ProtocolVersion: wire.Version, Wrapper: builtin, Round: uint32(u.Round), Goal: u.Goal,
-		Candidate: &wire.Grant{
-			Handle: u.Handle, Root: filepath.Join(at.Root, filepath.FromSlash(u.WorkDir)),
-			Test: &wire.TestPlan{Program: u.Test[0], Args: u.Test[1:], Baseline: u.Status},
-		},
-		Turn: wire.Turn{Completed: true, ChangedFiles: u.Changed},
-	}}
-	return run.Exchange(ctx, sb, sandbox.Spec{
-		Argv: append([]string{u.Self, "internal", "plugin", "verify"}, verify.Args(u.Timeout, u.Baseline)...),
-		Root: u.Root, WorkDir: u.WorkDir, Home: u.Home, Seen: u.Seen, Binds: []sandbox.Bind{{Source: u.Self, Target: u.Self}},
-		Network: sandbox.NetworkNone, Ports: u.Ports, Timeout: u.Timeout + margin, Started: started,
-	}, request)
-}
-
-// margin is what the plugin has beyond the test's own time.
-const margin = 15 * time.Second
 
 // portsOf gives each seat of each run its own twenty ports, away from the
 // ephemeral range. Sandboxes without a network of their own share the host's.

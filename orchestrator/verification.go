@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -131,25 +133,36 @@ func (t *turn) guardedTraces(ctx context.Context, shadow *worktree.Shadow, made 
 	return traces, nil
 }
 
-// verify runs the built-in plugin on fresh shadows of base + change, as often
-// as --repeat says, and lets the judge decide. All repetitions must agree on
-// success; one failure is a failure.
+// verify asks every plugin that answers after_turn, each on fresh shadows of
+// base + change, as often as --repeat says, and lets the judge decide by each
+// arbiter's rule on that arbiter's evidence alone. All repetitions must agree
+// on success; one failure is a failure.
 func (l *life) verify(ctx context.Context, sealed *worktree.Sealed, name string, guarded []string) (judge.Verdict, *endOfLife) {
 	none := judge.Verdict{Decision: judge.Undecided, Requirements: []judge.RequirementVerdict{}}
-	kept := record.Evidence{Plugin: builtin, Round: l.round}
-	for i := range l.Settings.Repeat {
-		one, res, end := l.verifyOnce(ctx, sealed, fmt.Sprintf("%s-verify-%d-%d", name, l.round, i), guarded)
-		if end != nil {
-			return none, end
+	var all []record.Evidence
+	for at, p := range l.plugins {
+		if !p.After {
+			continue
 		}
-		one.OutputTail = withoutNote(l.tailOf(sandbox.Result{Stdout: res.Stderr}))
-		kept = fold(kept, one, i, res.Duration)
-		l.keepTestLog(res, i)
+		kept := record.Evidence{Plugin: p.Name, Round: l.round}
+		for i := range l.Settings.Repeat {
+			one, res, end := l.askAfter(ctx, p, sealed, fmt.Sprintf("%s-after-%d-%d-%d", name, at, l.round, i), guarded)
+			if end != nil {
+				return none, end
+			}
+			one.OutputTail = l.tailOf(sandbox.Result{Stdout: res.Stderr})
+			if p.Name == builtin {
+				one.OutputTail = withoutNote(one.OutputTail)
+			}
+			kept = fold(p.Rule, kept, one, i, res.Duration)
+			l.keepTestLog(p, res, i)
+		}
+		all = append(all, kept)
 	}
-	verdict, _ := decide(l.rules(), record.Candidate{Rounds: l.round + 1, Evidence: []record.Evidence{kept}})
+	verdict := combined(verdicts(l.rules(), all))
 	l.record(l.index, func(c *record.Candidate) {
 		c.Rounds = l.round + 1
-		c.Evidence = append(c.Evidence, kept)
+		c.Evidence = append(c.Evidence, all...)
 		c.Verdict = &verdict
 	})
 	return verdict, nil
@@ -161,9 +174,9 @@ func (l *life) rules() []record.Rule {
 	return l.doc.Rules
 }
 
-// verifyOnce makes one fresh shadow and has one exchange in it.
-func (l *life) verifyOnce(ctx context.Context, sealed *worktree.Sealed, name string, guarded []string) (record.Evidence, sandbox.Result, *endOfLife) {
-	kept := record.Evidence{Plugin: builtin, Round: l.round}
+// askAfter makes one fresh shadow and has one exchange in it.
+func (l *life) askAfter(ctx context.Context, p Plugin, sealed *worktree.Sealed, name string, guarded []string) (record.Evidence, sandbox.Result, *endOfLife) {
+	kept := record.Evidence{Plugin: p.Name, Round: l.round}
 	n := int(l.seat.Number)
 	shadow, err := l.work.NewVerification(ctx, l.base, name, sealed.Tree, l.isGuard)
 	if err != nil {
@@ -181,12 +194,12 @@ func (l *life) verifyOnce(ctx context.Context, sealed *worktree.Sealed, name str
 	if err := l.watch.enter(ctx, n); err != nil {
 		return kept, sandbox.Result{}, lifeEnds(candidate.Infrastructure, "look at the repository: %v", err)
 	}
-	unit := verifyUnit{
-		Root: shadow.Root(), WorkDir: l.Repo.Prefix(), Home: shadow.Home(), Seen: l.seen(), Self: l.Self, Handle: l.seat.Number.Handle(),
-		Round: l.round, Goal: l.Task, Test: l.Settings.Test, Baseline: l.baseline, Status: wire.Baseline(l.baselineStatus()), Timeout: l.TestLimit,
-		Ports: portsOf(l.ports, n), Changed: wirePaths(sealed.Change),
-	}
-	resp, res, err := unit.run(ctx, l.Sandbox, l.startedProcess)
+	at := l.place(shadow, n, l.startedProcess)
+	resp, res, err := p.Ask(ctx, l.Sandbox, at, wire.Request{After: &wire.AfterRequest{
+		ProtocolVersion: wire.Version, Wrapper: p.Wrapper, Round: uint32(l.round), Goal: l.Task,
+		Candidate: l.grant(at, l.seat.Number.Handle()),
+		Turn:      wire.Turn{Completed: true, ChangedFiles: wirePaths(sealed.Change)},
+	}})
 	suspicious, watchErr := l.watch.leave(context.WithoutCancel(ctx), n)
 	l.record(l.index, func(c *record.Candidate) { c.Processes = nil })
 	var fault *wire.Fault
@@ -206,7 +219,7 @@ func (l *life) verifyOnce(ctx context.Context, sealed *worktree.Sealed, name str
 		return kept, res, lifeEnds(candidate.Infrastructure, "%v", err)
 	}
 	kept.Evidence = run.Evidence(resp, err)
-	if err == nil {
+	if err == nil && p.Name == builtin {
 		reason, text := verify.Note(res.Stderr)
 		kept.Reason, kept.Evidence.FlipReason = string(reason), text
 		if reason == verify.FewerTests {
@@ -228,8 +241,8 @@ func (l *life) tamperOf(ctx context.Context, shadow *worktree.Shadow, made workt
 		l.notice("%s: the protected paths could not be compared after its verification: %v", l.seat.Number.ID(), err)
 		return judge.Tamper{Status: judge.NotChecked}
 	}
-	for path, blob := range traces {
-		if own, ok := l.ownTraces[path]; !ok || own != blob {
+	for _, path := range slices.Sorted(maps.Keys(traces)) {
+		if own, ok := l.ownTraces[path]; !ok || own != traces[path] {
 			return judge.Tamper{Status: judge.Tampered, Artifact: path}
 		}
 	}
@@ -238,12 +251,12 @@ func (l *life) tamperOf(ctx context.Context, shadow *worktree.Shadow, made workt
 
 // fold adds repetition i to what was kept of the earlier ones: the worst of
 // the observations counts.
-func fold(kept, one record.Evidence, i int, took time.Duration) record.Evidence {
+func fold(rule *judge.Rule, kept, one record.Evidence, i int, took time.Duration) record.Evidence {
 	test := record.TestRun{Flip: one.Evidence.Flip, DurationMS: took.Milliseconds()}
 	if code, ok := one.Evidence.Measurements[verify.ExitCode]; ok {
 		test.ExitCode = &code
 	}
-	if i == 0 || severity(one) > severity(kept) {
+	if i == 0 || severity(rule, one) > severity(rule, kept) {
 		runs := kept.Runs
 		kept = one
 		kept.Runs = runs
@@ -253,19 +266,20 @@ func fold(kept, one record.Evidence, i int, took time.Duration) record.Evidence 
 }
 
 // severity orders evidence from what supports a candidate to what condemns it.
-func severity(e record.Evidence) int {
-	code, measured := e.Evidence.Measurements[verify.ExitCode]
-	switch {
-	case e.Compromised != "" || e.Evidence.Tamper.Status == judge.Tampered:
-		return 4
-	case measured && code != 0 || e.Evidence.Flip == judge.FlipNotAchieved && code != 0:
+func severity(rule *judge.Rule, e record.Evidence) int {
+	if e.Compromised != "" || e.Evidence.Tamper.Status == judge.Tampered {
 		return 3
-	case e.Fault != "" || !measured || e.Evidence.Tamper.Status == judge.NotChecked:
-		return 2
-	case e.Evidence.Flip != judge.FlipAchieved:
+	}
+	if rule == nil {
+		return 0
+	}
+	switch judge.Decide(*rule, e.Evidence).Decision {
+	case judge.Met:
+		return 0
+	case judge.Undecided:
 		return 1
 	}
-	return 0
+	return 2
 }
 
 func (t *turn) baselineStatus() string {
@@ -283,9 +297,13 @@ func wirePaths(c worktree.Change) []string {
 	return paths
 }
 
-// keepTestLog writes what the test printed beside the agent's log.
-func (l *life) keepTestLog(res sandbox.Result, i int) {
+// keepTestLog writes what the test, or a plugin, printed beside the agent's
+// log.
+func (l *life) keepTestLog(p Plugin, res sandbox.Result, i int) {
 	name := fmt.Sprintf("test-%d-%d.log", l.round, i)
+	if p.Name != builtin {
+		name = fmt.Sprintf("plugin-%x-%d-%d.log", p.Name, l.round, i)
+	}
 	if err := l.Record.File(l.seat.Number.ID(), name, []byte(l.Redactor.String(string(res.Stderr.Bytes())))); err != nil {
 		l.failRecord(err)
 	}

@@ -39,7 +39,8 @@ type Document struct {
 	Settings   Settings    `json:"settings"`
 	Base       Base        `json:"base"`
 	Baseline   Baseline    `json:"baseline"`
-	Rules      []Rule      `json:"rules"` // by which candidates were judged: one for each plugin
+	Plugins    []Plugin    `json:"plugins"` // who took part
+	Rules      []Rule      `json:"rules"`   // by which candidates were judged: one for each arbiter
 	Candidates []Candidate `json:"candidates"`
 	Ranking    []Rank      `json:"ranking"`
 	Winner     *int        `json:"winner"` // number of the winner, or null
@@ -92,6 +93,8 @@ type Settings struct {
 	ShadowKind     string            `json:"shadow,omitempty"`        // as asked
 	SetupNetwork   sandbox.Network   `json:"setup_network,omitempty"`
 	VerifyTimeouts bool              `json:"verify_timeouts,omitempty"`
+	Witness        []string          `json:"witness,omitempty"` // paths that plugins said decide
+	Plugins        string            `json:"plugins,omitempty"` // as asked: all | none | NAME,…
 }
 
 // AgentCount is how many candidates an agent gets.
@@ -125,6 +128,16 @@ type Baseline struct {
 type Rule struct {
 	Plugin string     `json:"plugin"`
 	Rule   judge.Rule `json:"rule"`
+	Holds  *int       `json:"holds,omitempty"` // how often it asked to hold; absent: as often as allowed
+}
+
+// Plugin is one that took part in a run.
+type Plugin struct {
+	Name    string `json:"name"`
+	Level   string `json:"level"` // none | observer | steering | arbiter
+	Builtin bool   `json:"builtin,omitempty"`
+	Scope   string `json:"scope,omitempty"`  // project | user
+	Digest  string `json:"digest,omitempty"` // of its whole package
 }
 
 // Candidate is everything known about one candidate.

@@ -36,6 +36,7 @@ type Place struct {
 	Root    string
 	WorkDir string
 	Home    string
+	Seen    sandbox.Place
 	Ports   sandbox.PortBlock
 	Started func(sandbox.Process)
 }
@@ -72,7 +73,7 @@ func (p Plugin) Spec(o sandbox.Options, at Place) (sandbox.Spec, error) {
 
 func (p Plugin) spec(at Place) sandbox.Spec {
 	s := sandbox.Spec{
-		Root: at.Root, WorkDir: at.WorkDir, Home: at.Home, Ports: at.Ports, Started: at.Started,
+		Root: at.Root, WorkDir: at.WorkDir, Home: at.Home, Seen: at.Seen, Ports: at.Ports, Started: at.Started,
 		Binds:   []sandbox.Bind{{Source: p.Dir, Target: p.Dir}},
 		Network: sandbox.NetworkNone,
 	}
