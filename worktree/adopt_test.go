@@ -139,6 +139,25 @@ func TestHazardKillDuringAdopt(t *testing.T) {
 	}
 }
 
+// TestHazardRecoverDuringAdopt leaves an adoption alone that is under way.
+func TestHazardRecoverDuringAdopt(t *testing.T) {
+	m := makeChange(t, manyKinds.from, manyKinds.to)
+	journal := filepath.Join(t.TempDir(), "journal")
+	steps := 0
+	_, err := m.repo.Adopt(t.Context(), m.objects, m.change, AdoptOptions{Mode: AdoptApply, RunID: "r1", JournalDir: journal, step: func() {
+		steps++
+		if undone, err := m.repo.Recover(t.Context(), journal); err != nil || undone.Run != "" || len(undone.Done) > 0 {
+			t.Errorf("recover at step %d: %+v, %v", steps, undone, err)
+		}
+	}})
+	if err != nil || steps == 0 {
+		t.Fatalf("%d steps, %v", steps, err)
+	}
+	if got := gitTree(t, m.dir); got != m.change.Tree {
+		t.Errorf("the tree is %s, not %s", got, m.change.Tree)
+	}
+}
+
 // TestHazardAdoptionThatCannotBeRecorded undoes what is in place already.
 func TestHazardAdoptionThatCannotBeRecorded(t *testing.T) {
 	m := makeChange(t, manyKinds.from, manyKinds.to)

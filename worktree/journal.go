@@ -448,14 +448,22 @@ func (r *Repository) Recover(ctx context.Context, journalDir string) (Recovered,
 }
 
 func (r *Repository) recover(journalDir string) (run string, done []string, err error) {
+	if _, err := os.Lstat(journalDir); errors.Is(err, fs.ErrNotExist) {
+		return "", nil, nil
+	}
+	lock, err := lockDir(r.root)
+	if errors.Is(err, errLocked) {
+		return "", nil, nil // an adoption that is under way needs no help
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("recover: %w", err)
+	}
+	defer lock.Close()
 	j, err := readJournal(journalDir)
 	if err != nil {
 		return "", nil, fmt.Errorf("recover: %w", err)
 	}
 	if j == nil {
-		if _, err := os.Lstat(journalDir); errors.Is(err, fs.ErrNotExist) {
-			return "", nil, nil
-		}
 		for _, name := range []string{"old", "new", "branch"} {
 			if err := os.RemoveAll(filepath.Join(journalDir, name)); err != nil {
 				return "", nil, fmt.Errorf("recover: %w", err)
@@ -463,11 +471,6 @@ func (r *Repository) recover(journalDir string) (run string, done []string, err 
 		}
 		return "", nil, nil
 	}
-	lock, err := lockDir(r.root)
-	if err != nil {
-		return "", nil, fmt.Errorf("recover: %w", err)
-	}
-	defer lock.Close()
 	root, err := os.OpenRoot(r.root)
 	if err != nil {
 		return "", nil, fmt.Errorf("recover: %w", err)

@@ -39,50 +39,90 @@ var (
 type Store struct {
 	top    string // of the repository
 	ledger string // directory of the operator's with one file for each own run
-	root   *os.Root
+	mu     sync.Mutex // guards the making of root
+	root   *os.Root   // nil until there are records
 }
 
-// Open opens the records of the repository whose top level is top, making the
-// directories if need be. They ignore themselves, so that `git status` does
-// not show them. A .bestof that is a symbolic link is refused: the record
-// would land where the repository says.
+// Open opens the records of the repository whose top level is top. Nothing is
+// made before the first run is created. A .bestof that is a symbolic link is
+// refused: the record would land where the repository says.
 //
 // ledger is a directory of the operator's, outside any repository, in which
 // own runs are noted: a clone can bring records, but not entries there.
 func Open(top, ledger string) (*Store, error) {
-	if err := os.MkdirAll(ledger, 0o700); err != nil {
-		return nil, fmt.Errorf("open the ledger of runs: %w", err)
-	}
 	r, err := os.OpenRoot(top)
 	if err != nil {
 		return nil, fmt.Errorf("open records: %w", err)
 	}
 	defer r.Close()
+	s := &Store{top: top, ledger: ledger}
 	for _, dir := range []string{".bestof", Directory} {
-		if err := r.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, fmt.Errorf("make %s: %w", dir, err)
+		info, err := r.Lstat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return s, nil
 		}
-		if info, err := r.Lstat(dir); err != nil {
+		if err != nil {
 			return nil, fmt.Errorf("open records: %w", err)
-		} else if !info.IsDir() {
+		}
+		if !info.IsDir() {
 			return nil, fmt.Errorf("open records: %s is not a directory; move it away", filepath.Join(top, dir))
 		}
 	}
-	runs, err := r.OpenRoot(Directory)
-	if err != nil {
+	if s.root, err = r.OpenRoot(Directory); err != nil {
 		return nil, fmt.Errorf("open records: %w", err)
 	}
-	if _, err := runs.Lstat(".gitignore"); errors.Is(err, fs.ErrNotExist) {
-		if err := replace(runs, ".gitignore", []byte("*\n"), true); err != nil {
-			runs.Close()
-			return nil, fmt.Errorf("open records: %w", err)
+	return s, nil
+}
+
+// prepare makes the directories that a first run needs.
+func (s *Store) prepare() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := os.MkdirAll(s.ledger, 0o700); err != nil {
+		return fmt.Errorf("make the ledger of runs: %w", err)
+	}
+	if s.root != nil {
+		return nil
+	}
+	r, err := os.OpenRoot(s.top)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for _, dir := range []string{".bestof", Directory} {
+		if err := r.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
 		}
 	}
-	return &Store{top: top, ledger: ledger, root: runs}, nil
+	opened, err := Open(s.top, s.ledger) // looks at them again
+	if err != nil {
+		return err
+	}
+	if s.root = opened.root; s.root == nil {
+		return fmt.Errorf("%s went away", filepath.Join(s.top, Directory))
+	}
+	return nil
+}
+
+// entries lists the names below the records, sorted.
+func (s *Store) entries() ([]fs.DirEntry, error) {
+	if s.root == nil {
+		return nil, nil
+	}
+	all, err := fs.ReadDir(s.root.FS(), ".")
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	return all, nil
 }
 
 // Close releases the store.
-func (s *Store) Close() error { return s.root.Close() }
+func (s *Store) Close() error {
+	if s.root == nil {
+		return nil
+	}
+	return s.root.Close()
+}
 
 // Path is the directory of a run.
 func (s *Store) Path(id string) string { return filepath.Join(s.top, Directory, id) }
@@ -107,6 +147,9 @@ func (s *Store) entry(id string) string {
 // Create claims a new run directory for the process owner; newID is asked again when its answer is
 // taken, so that two runs of the same moment get two directories.
 func (s *Store) Create(owner Owner, newID func() string) (*Writer, error) {
+	if err := s.prepare(); err != nil {
+		return nil, fmt.Errorf("create a record: %w", err)
+	}
 	for range 100 {
 		id := newID()
 		err := s.root.Mkdir(id, 0o755)
@@ -116,24 +159,36 @@ func (s *Store) Create(owner Owner, newID func() string) (*Writer, error) {
 		if err != nil {
 			return nil, fmt.Errorf("create the record of run %s: %w", id, err)
 		}
-		w, err := s.writer(id)
+		w, err := s.begin(owner, id)
 		if err != nil {
-			return nil, err
-		}
-		err = os.WriteFile(s.entry(id), []byte(s.top), 0o600)
-		var b []byte
-		if err == nil {
-			b, err = json.Marshal(owner)
-		}
-		if err == nil {
-			err = replace(w.root, runningFile, b, true)
-		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("create the record of run %s: %w", id, err), w.Close())
+			return nil, errors.Join(fmt.Errorf("create the record of run %s: %w", id, err), s.Remove(id))
 		}
 		return w, nil
 	}
 	return nil, errors.New("create a record: a hundred names were all taken")
+}
+
+// begin notes that the run is ours and running. The directory ignores itself,
+// so that git status does not show it.
+func (s *Store) begin(owner Owner, id string) (*Writer, error) {
+	w, err := s.writer(id)
+	if err != nil {
+		return nil, err
+	}
+	b, err := json.Marshal(owner)
+	if err == nil {
+		err = replace(w.root, ".gitignore", []byte("*\n"), false)
+	}
+	if err == nil {
+		err = os.WriteFile(s.entry(id), []byte(s.top), 0o600)
+	}
+	if err == nil {
+		err = replace(w.root, runningFile, b, true)
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
 }
 
 // writer opens the run's directory for writing.
@@ -179,6 +234,13 @@ func (s *Store) Abandoned() ([]Document, error) {
 			continue
 		}
 		doc, err := s.load(name)
+		if err == nil && doc.Phase == Finished {
+			// It was killed after its last word and before it took its mark away.
+			if err := s.root.Remove(path.Join(name, runningFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf("record run %s: %w", name, err)
+			}
+			continue
+		}
 		if err != nil {
 			doc = Document{Schema: Schema, Run: name, Candidates: []Candidate{}, Ranking: []Rank{}}
 		}
@@ -189,9 +251,9 @@ func (s *Store) Abandoned() ([]Document, error) {
 
 // Names lists the ids of all runs, oldest first.
 func (s *Store) Names() ([]string, error) {
-	entries, err := fs.ReadDir(s.root.FS(), ".")
+	entries, err := s.entries()
 	if err != nil {
-		return nil, fmt.Errorf("list runs: %w", err)
+		return nil, err
 	}
 	var names []string
 	for _, e := range entries {
@@ -224,7 +286,25 @@ func (s *Store) List(most int) (docs []Document, notices []string, err error) {
 	return docs, notices, nil
 }
 
-// Load reads a run by its id, a unique beginning of it, or "last".
+// Broken lists the own runs of which nothing is left but a directory.
+func (s *Store) Broken() ([]string, error) {
+	names, err := s.Names()
+	if err != nil {
+		return nil, err
+	}
+	var broken []string
+	for _, name := range names {
+		_, document := s.root.Lstat(path.Join(name, "run.json"))
+		_, mark := s.root.Lstat(path.Join(name, runningFile))
+		if s.Own(name) && errors.Is(document, fs.ErrNotExist) && errors.Is(mark, fs.ErrNotExist) {
+			broken = append(broken, name)
+		}
+	}
+	return broken, nil
+}
+
+// Load reads a run by its id, a unique beginning of it, or "last", which is
+// the newest of the operator's own.
 func (s *Store) Load(name string) (Document, error) {
 	names, err := s.Names()
 	if err != nil {
@@ -232,7 +312,7 @@ func (s *Store) Load(name string) (Document, error) {
 	}
 	var found []string
 	for _, n := range names {
-		if name == "last" || name != "" && strings.HasPrefix(n, strings.ToLower(name)) {
+		if name == "last" && s.Own(n) || name != "" && strings.HasPrefix(n, strings.ToLower(name)) {
 			found = append(found, n)
 		}
 	}
@@ -269,6 +349,9 @@ func (s *Store) load(id string) (Document, error) {
 // ReadFile reads one regular file of a run, at most limit bytes; a larger one
 // is an error.
 func (s *Store) ReadFile(id, name string, limit int64) ([]byte, error) {
+	if s.root == nil {
+		return nil, fs.ErrNotExist
+	}
 	f, err := s.root.Open(path.Join(id, name))
 	if err != nil {
 		return nil, err
