@@ -11,6 +11,7 @@ import (
 	"github.com/bestof-dev/bestof/candidate/sandbox"
 	"github.com/bestof-dev/bestof/judge"
 	"github.com/bestof-dev/bestof/orchestrator/event"
+	"github.com/bestof-dev/bestof/orchestrator/plan"
 	"github.com/bestof-dev/bestof/orchestrator/record"
 	"github.com/bestof-dev/bestof/plugin/call"
 	"github.com/bestof-dev/bestof/plugin/run"
@@ -74,7 +75,7 @@ func (t *turn) builtinPlugin() Plugin {
 			return run.Exchange(ctx, sb, sandbox.Spec{
 				Argv: append([]string{t.Self, "internal", "plugin", "verify"}, verify.Args(t.TestLimit, t.baseline)...),
 				Root: at.Root, WorkDir: at.WorkDir, Home: at.Home, Seen: at.Seen, Binds: []sandbox.Bind{{Source: t.Self, Target: t.Self}},
-				Network: sandbox.NetworkNone, Ports: at.Ports, Timeout: t.TestLimit + margin, Started: at.Started,
+				Env: at.Env, Network: sandbox.NetworkNone, Ports: at.Ports, Timeout: t.TestLimit + margin, Started: at.Started,
 			}, req.In(wire.Version))
 		},
 	}
@@ -82,7 +83,7 @@ func (t *turn) builtinPlugin() Plugin {
 
 // place is a shadow as a plugin's process is put into it.
 func (t *turn) place(sh *worktree.Shadow, n int, started func(sandbox.Process)) call.Place {
-	return call.Place{Root: sh.Root(), WorkDir: t.Repo.Prefix(), Home: sh.Home(), Seen: t.seen(), Ports: portsOf(t.ports, n), Started: started}
+	return call.Place{Root: sh.Root(), WorkDir: t.Repo.Prefix(), Home: sh.Home(), Seen: t.seen(), Env: plan.Environment(t.Settings.Test), Ports: portsOf(t.ports, n), Started: started}
 }
 
 // grant is what a plugin is given of a shadow: its name, its directory as the

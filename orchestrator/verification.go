@@ -16,6 +16,7 @@ import (
 	"github.com/bestof-dev/bestof/internal/redact"
 	"github.com/bestof-dev/bestof/judge"
 	"github.com/bestof-dev/bestof/orchestrator/event"
+	"github.com/bestof-dev/bestof/orchestrator/plan"
 	"github.com/bestof-dev/bestof/orchestrator/record"
 	"github.com/bestof-dev/bestof/plugin/run"
 	"github.com/bestof-dev/bestof/plugin/verify"
@@ -94,7 +95,7 @@ func (t *turn) runBaseline(ctx context.Context, i int) (verify.Base, sandbox.Res
 	defer t.discard(ctx, shadow)
 	res, err := t.Sandbox.Run(ctx, sandbox.Spec{
 		Argv: t.Settings.Test, Root: shadow.Root(), WorkDir: t.Repo.Prefix(), Home: shadow.Home(), Seen: t.seen(),
-		Network: sandbox.NetworkNone, Ports: portsOf(t.ports, 0), Timeout: t.TestLimit,
+		Env: plan.Environment(t.Settings.Test), Network: sandbox.NetworkNone, Ports: portsOf(t.ports, 0), Timeout: t.TestLimit,
 	})
 	if err != nil {
 		return verify.Base{}, res, err

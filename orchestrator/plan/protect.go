@@ -107,6 +107,7 @@ func ProtectedIn(dir string, test, paths, extra []string) []string {
 	t := newTree(dir, paths)
 	var globs []string
 	globs = append(globs, t.named(test)...)
+	globs = append(globs, t.shadows(test)...)
 	for _, l := range languages {
 		if t.has(l.files) {
 			globs = append(globs, l.globs...)
@@ -123,6 +124,36 @@ func ProtectedIn(dir string, test, paths, extra []string) []string {
 	}
 	globs = append(globs, continuous...)
 	return slices.Concat(unique(globs), extra)
+}
+
+// shadows are the files that would stand in for the module of python -m, which
+// looks in its directory first. The base need not have them.
+func (t *tree) shadows(test []string) []string {
+	var out []string
+	for i, word := range test {
+		if i == 0 || test[i-1] != "-m" {
+			continue
+		}
+		module, _, _ := strings.Cut(word, ".")
+		if p := t.clean(module); module != "" && !t.dirs[p] && !t.files[p+".py"] {
+			out = append(out, "/"+escape(p)+".py", "/"+escape(p)+"/")
+		}
+	}
+	return out
+}
+
+// Environment is what the test command needs so that its output counts the
+// tests that ran: go test does so only with -v.
+func Environment(test []string) map[string]string {
+	if !slices.Contains(programs(test), "go") || !slices.Contains(test, "test") {
+		return nil
+	}
+	for _, word := range test {
+		if word == "-v" || word == "-json" || strings.HasPrefix(word, "-v=") || strings.HasPrefix(word, "-json=") {
+			return nil
+		}
+	}
+	return map[string]string{"GOFLAGS": "-v"}
 }
 
 func unique(in []string) []string {

@@ -37,8 +37,8 @@ var (
 
 // A Store is the records of one repository. It is safe for several processes.
 type Store struct {
-	top    string // of the repository
-	ledger string // directory of the operator's with one file for each own run
+	top    string     // of the repository
+	ledger string     // directory of the operator's with one file for each own run
 	mu     sync.Mutex // guards the making of root
 	root   *os.Root   // nil until there are records
 }

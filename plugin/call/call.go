@@ -23,6 +23,7 @@ import (
 var (
 	ErrNoProcess = errors.New("the plugin ships no process")
 	ErrNotAsked  = errors.New("the plugin did not declare that it answers this")
+	ErrInput     = errors.New("a tool's input is one JSON object")
 )
 
 // A Plugin is a package in its place.
@@ -37,6 +38,7 @@ type Place struct {
 	WorkDir string
 	Home    string
 	Seen    sandbox.Place
+	Env     map[string]string // what the test needs; a plugin sees of it what its manifest names
 	Ports   sandbox.PortBlock
 	Started func(sandbox.Process)
 }
@@ -73,7 +75,7 @@ func (p Plugin) Spec(o sandbox.Options, at Place) (sandbox.Spec, error) {
 
 func (p Plugin) spec(at Place) sandbox.Spec {
 	s := sandbox.Spec{
-		Root: at.Root, WorkDir: at.WorkDir, Home: at.Home, Seen: at.Seen, Ports: at.Ports, Started: at.Started,
+		Root: at.Root, WorkDir: at.WorkDir, Home: at.Home, Seen: at.Seen, Env: at.Env, Ports: at.Ports, Started: at.Started,
 		Binds:   []sandbox.Bind{{Source: p.Dir, Target: p.Dir}},
 		Network: sandbox.NetworkNone,
 	}
@@ -130,10 +132,10 @@ func (p Plugin) Tool(ctx context.Context, sb sandbox.Sandbox, at Place, name str
 	d := json.NewDecoder(strings.NewReader(string(input)))
 	d.UseNumber()
 	if err := d.Decode(&object); err != nil || object == nil {
-		return sandbox.Result{}, fmt.Errorf("the input of the tool %q is not a JSON object", name)
+		return sandbox.Result{}, fmt.Errorf("the tool %q: %w", name, ErrInput)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return sandbox.Result{}, fmt.Errorf("the input of the tool %q is more than one JSON object", name)
+		return sandbox.Result{}, fmt.Errorf("the tool %q: %w", name, ErrInput)
 	}
 	t := p.PackageTools[i].In(p.Dir)
 	s := p.spec(at)

@@ -39,6 +39,7 @@ func isDirectory(path string) bool {
 
 type testRun struct {
 	code     int
+	signal   syscall.Signal // that killed it, or 0
 	timedOut bool
 	took     time.Duration
 	tests    Tests
@@ -84,8 +85,8 @@ func runTest(c *wire.Grant, timeout time.Duration, stderr io.Writer) (testRun, e
 	copying.Go(errs.copy)
 	_ = cmd.Wait() // how it ended is in ProcessState
 	r := testRun{took: time.Since(started), code: cmd.ProcessState.ExitCode()}
-	if !cmd.ProcessState.Exited() { // by a signal: the wire has no negative numbers
-		r.code, r.timedOut = 1, ctx.Err() != nil
+	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		r.signal, r.timedOut = status.Signal(), ctx.Err() != nil
 	}
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind in its group
 	deadline := time.Now().Add(pipeGrace)

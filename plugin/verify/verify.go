@@ -61,6 +61,7 @@ const (
 	NoRoot     Reason = "no-root"      // the candidate's directory is not there
 	NotRun     Reason = "not-runnable" // the program cannot be started
 	TimedOut   Reason = "timed-out"    // the test was ended by the time limit
+	Killed     Reason = "killed"       // by a signal, such as that of the kernel's memory killer
 	NoTests    Reason = "no-tests-ran" // status 0, and the output shows that no test ran
 	FewerTests Reason = "fewer-tests"  // status 0, and fewer tests ran than on the base: the evidence could be forged
 	NoBaseline Reason = "no-baseline"  // nothing is known about the test before the change
@@ -152,6 +153,9 @@ func observe(c *wire.Grant, timeout time.Duration, baseline int, stderr io.Write
 	}
 	if ran.timedOut {
 		return unobservable(TimedOut, "the test did not end within %v", timeout)
+	}
+	if ran.signal != 0 {
+		return unobservable(Killed, "the test was killed by signal %d (%v)", int(ran.signal), ran.signal)
 	}
 	if ran.code == 0 {
 		switch least := max(baseline, 1); {
