@@ -85,6 +85,15 @@ var risks = [...]string{
 func Consent(p *Package, tree Tree, h Host) string {
 	c := &consent{p: p, name: code(string(p.Name))}
 	c.say("Install `%s`?", c.name)
+	c.say("%s", Describe(p, tree, h))
+	c.say("Every tool call `%s` makes is attributed to it, not to you.", c.name)
+	c.say("Nothing above is granted until you accept.")
+	return c.b.String()
+}
+
+// Describe is what Consent says about the package itself.
+func Describe(p *Package, tree Tree, h Host) string {
+	c := &consent{p: p, name: code(string(p.Name))}
 	if !blank(p.Description) {
 		c.say("Its author says: %s", prose(p.Description))
 	}
@@ -98,9 +107,6 @@ func Consent(p *Package, tree Tree, h Host) string {
 	c.ships(tree)
 	c.settings()
 	c.unoffered(h)
-	c.say("")
-	c.say("Every tool call `%s` makes is attributed to it, not to you.", c.name)
-	c.say("Nothing above is granted until you accept.")
 	return c.b.String()
 }
 

@@ -7,10 +7,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/bestof-dev/bestof/candidate/sandbox"
 	"github.com/bestof-dev/bestof/judge"
@@ -109,7 +108,7 @@ func (c Case) hold(m *plugin.Manifest, r sandbox.Result) string {
 		}
 	}
 	if c.Response != nil {
-		if diff := cmp.Diff(withoutDuration(c.Response), withoutDuration(stdout)); diff != "" {
+		if !reflect.DeepEqual(withoutDuration(c.Response), withoutDuration(stdout)) {
 			return fmt.Sprintf("it answered %s, not %s", compact(stdout), compact(c.Response))
 		}
 	}

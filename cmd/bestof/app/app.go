@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -178,6 +179,8 @@ func exitStatus(err error) int {
 		return orchestrator.ExitRefused
 	case errors.Is(err, context.Canceled), errors.Is(err, orchestrator.ErrInterrupted):
 		return orchestrator.ExitInterrupted
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOSPC):
+		return orchestrator.ExitInfrastructure
 	}
 	return orchestrator.ExitInternal
 }
@@ -205,9 +208,11 @@ name the winner. Your own tree is not touched until you adopt one.`,
   bestof run -n 4 --test 'go test ./...' "make the failing test pass"
   bestof adopt last`,
 		SilenceErrors: true,
-		SilenceUsage:  true,
-		Version:       version(),
-		Args:          cobra.ArbitraryArgs,
+
+		SuggestionsMinimumDistance: 2,
+		SilenceUsage:               true,
+		Version:                    version(),
+		Args:                       cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return c.Help()
@@ -230,8 +235,8 @@ name the winner. Your own tree is not touched until you adopt one.`,
 	})
 	root.SetHelpCommand(&cobra.Command{Use: "help [command]", Short: "Help about any command", RunE: func(c *cobra.Command, args []string) error {
 		cmd, _, err := root.Find(args)
-		if err != nil {
-			return usageError{err}
+		if err != nil || cmd == root && len(args) > 0 {
+			return usagef("there is no command %q (see `bestof --help`)", strings.Join(args, " "))
 		}
 		return cmd.Help()
 	}})
