@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -179,7 +178,7 @@ func (s *Store) tryBase(ctx context.Context, r *Repository, spec BaseSpec) (*Bas
 	if r.sha256 && spec.History != 1 {
 		return nil, errors.New("more history than the base itself is not available in a SHA-256 repository: use a history of 1")
 	}
-	if err := s.identify(src, r); err != nil {
+	if err := s.identify(ctx, src, r); err != nil {
 		return nil, err
 	}
 	key, err := src.key(spec)
@@ -331,8 +330,12 @@ func parseEntry(line string) (entry, error) {
 // size and path, each file ended by a NUL byte.
 func writeEntries(file string, entries []entry) error {
 	var b bytes.Buffer
+	var line []byte
 	for _, e := range entries {
-		fmt.Fprintf(&b, "%o %s %d %s\x00", e.mode, e.id, e.size, e.path)
+		line = strconv.AppendUint(line[:0], uint64(e.mode), 8)
+		line = hex.AppendEncode(append(line, ' '), e.id[:])
+		line = strconv.AppendInt(append(line, ' '), e.size, 10)
+		b.Write(append(append(append(line, ' '), e.path...), 0))
 	}
 	return atomicfile.Write(file, b.Bytes(), 0o600)
 }
@@ -354,42 +357,4 @@ func readEntries(file string) ([]entry, error) {
 		entries = append(entries, e)
 	}
 	return entries, nil
-}
-
-// copyFiles writes files below root and returns their stamps. It adds each
-// new content to the pack, and fails with errChanged when a content is not
-// what its id says.
-func (src *source) copyFiles(root string, files []sourceFile, pack *packWriter) ([]stamp, error) {
-	made := map[string]bool{}
-	for _, f := range files {
-		if dir := path.Dir(f.path); !made[dir] {
-			if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-				return nil, err
-			}
-			made[dir] = true
-		}
-	}
-	stamps := make([]stamp, len(files))
-	err := parallel(workers, len(files), func(i int) error {
-		f := &files[i]
-		data, err := src.read(*f)
-		if err != nil {
-			return fmt.Errorf("%s: %w", f.path, err)
-		}
-		if hashObject(plumbing.BlobObject, data) != f.id {
-			return fmt.Errorf("%s: %w", f.path, errChanged)
-		}
-		f.size = int64(len(data))
-		if stamps[i], err = writeNew(filepath.Join(root, f.path), f.mode, data, f.mtime); err != nil {
-			return err
-		}
-		if pack == nil {
-			return nil
-		}
-		if isPointer(data) {
-			src.pointers.Add(1)
-		}
-		return pack.add(plumbing.BlobObject, f.id, data)
-	})
-	return stamps, err
 }

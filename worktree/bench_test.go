@@ -48,8 +48,10 @@ func newBench(b *testing.B) *bench {
 		}
 	}
 	x.git("init", "-q")
+	x.git("config", "gc.auto", "0")
 	x.git("add", "-A")
 	x.git("-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "-qm", "x")
+	x.git("repack", "-adq") // as in a clone
 	var err error
 	if x.repo, err = Open(b.Context(), x.dir); err != nil {
 		b.Fatal(err)
@@ -93,6 +95,7 @@ func (c *cost) add(d cost) { c.wall += d.wall; c.cpu += d.cpu }
 func (x *bench) report(ours, gits cost) {
 	x.ReportMetric(float64(ours.wall)/float64(gits.wall), "wall-ratio")
 	x.ReportMetric(float64(ours.cpu)/float64(gits.cpu), "cpu-ratio")
+	x.ReportMetric(float64(gits.cpu.Milliseconds())/float64(x.N), "git-cpu-ms")
 }
 
 func (x *bench) base(kind ShadowKind) *Base {
@@ -139,15 +142,20 @@ func BenchmarkShadowCopy(b *testing.B) {
 	b.ReportMetric(float64(first.cpu)/float64(warm.cpu), "first-status-cpu-ratio")
 }
 
-// BenchmarkShadowBaseCold makes a base against one git worktree add.
-func BenchmarkShadowBaseCold(b *testing.B) {
+// BenchmarkShadowBaseCold and BenchmarkShadowBaseColdSnapshot make a base of
+// a commit, and of the tree as it is, against one git worktree add.
+func BenchmarkShadowBaseCold(b *testing.B) { benchmarkCold(b, BaseHead) }
+
+func BenchmarkShadowBaseColdSnapshot(b *testing.B) { benchmarkCold(b, BaseSnapshot) }
+
+func benchmarkCold(b *testing.B, kind BaseKind) {
 	x := newBench(b)
 	var ours, gits cost
 	for b.Loop() {
 		gits.add(measure(func() { x.worktreeAdd() }))
-		x.n++
+		store := newStore(b)
 		ours.add(measure(func() {
-			base, err := x.store.Base(b.Context(), x.repo, BaseSpec{Kind: BaseHead, History: 1, SetupKey: []string{strconv.Itoa(x.n)}})
+			base, err := store.Base(b.Context(), x.repo, BaseSpec{Kind: kind, History: 1})
 			if err != nil {
 				b.Fatal(err)
 			}

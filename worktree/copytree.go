@@ -38,95 +38,156 @@ func makeParents(root, name string) error {
 
 // copyTree copies files, links and directories with their modes and
 // modification times, and nothing else. Each file's stamp is handed to
-// copied, which may be nil and is called concurrently.
-func copyTree(ctx context.Context, from, to string, copied func(rel string, s stamp)) error {
-	type job struct {
-		rel  string
-		mode fs.FileMode
+// copied, which may be nil and is called concurrently. When clone is set,
+// files share their blocks with the copies.
+func copyTree(ctx context.Context, from, to string, clone bool, copied func(rel string, s stamp)) error {
+	c := copier{clone: clone, copied: copied, jobs: make(chan copyJob, 4*workers)}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for j := range c.jobs {
+				if ctx.Err() == nil {
+					if err := c.files(j); err != nil {
+						cancel(err)
+					}
+				}
+				unix.Close(j.from)
+				unix.Close(j.to)
+			}
+		})
 	}
-	var files []job
-	type dirMode struct {
-		path string
-		mode fs.FileMode
+	if err := os.Mkdir(to, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		cancel(err)
 	}
-	var locked []dirMode
-	err := filepath.WalkDir(from, func(p string, d fs.DirEntry, err error) error {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, p)
-		if err != nil {
-			return err
-		}
-		if !d.IsDir() {
-			files = append(files, job{rel, d.Type()})
-			return nil
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		perm := info.Mode().Perm()
-		if perm&0o700 != 0o700 {
-			locked = append(locked, dirMode{filepath.Join(to, rel), perm})
-			perm |= 0o700
-		}
-		err = os.Mkdir(filepath.Join(to, rel), perm)
-		if rel == "." && errors.Is(err, fs.ErrExist) {
-			return nil
-		}
-		return err
-	})
-	if err != nil {
-		return err
+	if err := c.dir(ctx, unix.AT_FDCWD, unix.AT_FDCWD, from, to, ""); err != nil {
+		cancel(err)
 	}
-	err = parallel(workers, len(files), func(i int) error {
-		f := files[i]
-		s, err := copyFile(filepath.Join(from, f.rel), filepath.Join(to, f.rel), f.mode)
-		if err != nil {
-			return fmt.Errorf("copy %s: %w", f.rel, err)
-		}
-		if copied != nil && s != (stamp{}) {
-			copied(filepath.ToSlash(f.rel), s)
-		}
-		return nil
-	})
-	for _, l := range locked {
-		err = errors.Join(err, os.Chmod(l.path, l.mode))
+	close(c.jobs)
+	wg.Wait()
+	err := context.Cause(ctx)
+	// Directories that may not be written into become so when they are full.
+	for _, l := range c.locked {
+		err = errors.Join(err, os.Chmod(filepath.Join(to, l.rel), l.mode))
 	}
 	return err
 }
 
-var copyBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+// A copier copies one tree. One goroutine makes the directories, a few fill
+// them.
+type copier struct {
+	clone  bool
+	copied func(rel string, s stamp)
+	jobs   chan copyJob
+	locked []struct {
+		rel  string
+		mode fs.FileMode
+	}
+}
 
-// copyFile copies one file or link; other kinds of file are passed over.
-func copyFile(from, to string, mode fs.FileMode) (stamp, error) {
-	switch mode.Type() {
+// A copyJob is some entries of one directory. It owns the descriptors.
+type copyJob struct {
+	from, to int
+	rel      string
+	names    []fs.DirEntry
+}
+
+func (c *copier) dir(ctx context.Context, fromParent, toParent int, from, to, rel string) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_NOFOLLOW
+	in, err := unix.Openat(fromParent, from, flags, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: from, Err: err}
+	}
+	f := os.NewFile(uintptr(in), from)
+	defer f.Close()
+	out, err := unix.Openat(toParent, to, flags, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: to, Err: err}
+	}
+	defer unix.Close(out)
+	entries, err := f.ReadDir(-1)
+	if err != nil {
+		return err
+	}
+	files := entries[:0:0]
+	for _, e := range entries {
+		if !e.IsDir() {
+			files = append(files, e)
+			continue
+		}
+		name := e.Name()
+		var st unix.Stat_t
+		if err := unix.Fstatat(in, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return &os.PathError{Op: "stat", Path: join(rel, name), Err: err}
+		}
+		if perm := st.Mode & 0o777; perm&0o700 != 0o700 {
+			c.locked = append(c.locked, struct {
+				rel  string
+				mode fs.FileMode
+			}{join(rel, name), fs.FileMode(perm)})
+		}
+		if err := unix.Mkdirat(out, name, st.Mode&0o777|0o700); err != nil {
+			return &os.PathError{Op: "mkdir", Path: join(rel, name), Err: err}
+		}
+		if err := c.dir(ctx, in, out, name, name, join(rel, name)); err != nil {
+			return err
+		}
+	}
+	for len(files) > 0 {
+		n := min(len(files), 256)
+		j := copyJob{rel: rel, names: files[:n]}
+		files = files[n:]
+		if j.from, err = unix.FcntlInt(uintptr(in), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+			return err
+		}
+		if j.to, err = unix.FcntlInt(uintptr(out), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+			unix.Close(j.from)
+			return err
+		}
+		c.jobs <- j
+	}
+	return nil
+}
+
+func (c *copier) files(j copyJob) error {
+	for _, e := range j.names {
+		s, err := c.file(j.from, j.to, e.Name(), e.Type())
+		if err != nil {
+			return fmt.Errorf("copy %s: %w", join(j.rel, e.Name()), err)
+		}
+		if c.copied != nil && s != (stamp{}) {
+			c.copied(join(j.rel, e.Name()), s)
+		}
+	}
+	return nil
+}
+
+// file copies one file or link; other kinds of file are passed over.
+func (c *copier) file(from, to int, name string, mode fs.FileMode) (stamp, error) {
+	switch mode {
 	case fs.ModeSymlink:
-		target, err := os.Readlink(from)
+		var st unix.Stat_t
+		if err := unix.Fstatat(from, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return stamp{}, err
+		}
+		target := make([]byte, 4097)
+		n, err := unix.Readlinkat(from, name, target)
 		if err != nil {
 			return stamp{}, err
 		}
-		s, _, err := lstat(from)
-		if err != nil {
+		if err := unix.Symlinkat(string(target[:n]), to, name); err != nil {
 			return stamp{}, err
 		}
-		if err := os.Symlink(target, to); err != nil {
-			return stamp{}, err
-		}
-		if err := unix.UtimesNanoAt(unix.AT_FDCWD, to, []unix.Timespec{s.mtime, s.mtime}, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return stamp{}, err
-		}
-		s, _, err = lstat(to)
-		return s, err
+		return finish(to, name, []unix.Timespec{st.Mtim, st.Mtim})
 	case 0:
 	default:
 		return stamp{}, nil
 	}
-	in, err := unix.Open(from, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	in, err := unix.Openat(from, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return stamp{}, err
 	}
@@ -135,28 +196,28 @@ func copyFile(from, to string, mode fs.FileMode) (stamp, error) {
 	if err := unix.Fstat(in, &st); err != nil {
 		return stamp{}, err
 	}
-	out, err := unix.Open(to, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, st.Mode&0o777|0o200)
+	out, err := unix.Openat(to, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, st.Mode&0o777|0o200)
 	if err != nil {
 		return stamp{}, err
 	}
-	defer unix.Close(out)
-	if err := copyData(in, out, st.Size); err != nil {
+	if c.clone && st.Size > 0 {
+		err = unix.IoctlFileClone(out, in)
+	} else {
+		err = copyData(in, out, st.Size)
+	}
+	if err == nil && st.Mode&0o200 == 0 {
+		err = unix.Fchmod(out, st.Mode&0o777)
+	}
+	if cerr := unix.Close(out); err == nil {
+		err = cerr
+	}
+	if err != nil {
 		return stamp{}, err
 	}
-	if st.Mode&0o200 == 0 {
-		if err := unix.Fchmod(out, st.Mode&0o777); err != nil {
-			return stamp{}, err
-		}
-	}
-	times := [2]unix.Timeval{unix.NsecToTimeval(unix.TimespecToNsec(st.Mtim)), unix.NsecToTimeval(unix.TimespecToNsec(st.Mtim))}
-	if err := unix.Futimes(out, times[:]); err != nil {
-		return stamp{}, err
-	}
-	if err := unix.Fstat(out, &st); err != nil {
-		return stamp{}, err
-	}
-	return stampOf(&st), nil
+	return finish(to, name, []unix.Timespec{st.Mtim, st.Mtim})
 }
+
+var copyBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
 // copyData copies small files through memory, which is cheapest, and large
 // ones in the kernel, which shares blocks where the file system can.
@@ -179,21 +240,14 @@ func copyData(in, out int, size int64) error {
 		if err == unix.EINTR {
 			continue
 		}
-		if err != nil {
+		if err != nil || n == 0 {
 			return err
 		}
-		if n == 0 {
-			return nil
+		if err := writeAll(out, buf[:n]); err != nil {
+			return err
 		}
-		for b := buf[:n]; len(b) > 0; {
-			m, err := unix.Write(out, b)
-			if err == unix.EINTR {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			b = b[m:]
+		if int64(n) == size {
+			return nil // nothing writes to what is copied
 		}
 	}
 }

@@ -2,12 +2,12 @@ package worktree
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"os"
-	"time"
+	"sync/atomic"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"golang.org/x/sys/unix"
@@ -17,7 +17,7 @@ import (
 
 // identify fills in the ids of a source's files. Those of a work tree are
 // read, unless an earlier call saw the very same inode, ctime and size.
-func (s *Store) identify(src *source, r *Repository) error {
+func (s *Store) identify(ctx context.Context, src *source, r *Repository) error {
 	if !src.snapshot && !r.sha256 {
 		for i := range src.files {
 			id, err := parseOID(src.files[i].object)
@@ -35,24 +35,27 @@ func (s *Store) identify(src *source, r *Repository) error {
 		known = readIdentified(file)
 	}
 	read := 0
+	var held atomic.Int64
 	for _, files := range [][]sourceFile{src.files, src.extra} {
-		misses := make([]int, 0, len(files))
+		var misses []sourceFile
+		var at []int
 		for i := range files {
 			f := &files[i]
 			if k, ok := known[f.path]; ok && k.stamp.same(f.stamp) {
 				f.id = k.id
 			} else {
-				misses = append(misses, i)
+				misses, at = append(misses, *f), append(at, i)
 			}
 		}
 		read += len(misses)
-		if err := parallel(workers, len(misses), func(i int) error {
-			f := &files[misses[i]]
-			data, err := src.read(*f)
-			if err != nil {
-				return fmt.Errorf("%s: %w", f.path, err)
+		if err := src.each(ctx, misses, func(from int, data [][]byte) error {
+			for n, b := range data {
+				f := &files[at[from+n]]
+				f.id = hashObject(plumbing.BlobObject, b)
+				if src.snapshot && held.Add(int64(len(b))) < maxHeld {
+					f.data = b // the base is probably new, and is made of it
+				}
 			}
-			f.id = hashObject(plumbing.BlobObject, data)
 			return nil
 		}); err != nil {
 			return err
@@ -61,8 +64,12 @@ func (s *Store) identify(src *source, r *Repository) error {
 	if read == 0 || !src.snapshot {
 		return nil
 	}
-	return writeIdentified(file, append(src.files[:len(src.files):len(src.files)], src.extra...))
+	return writeIdentified(file, append(src.files[:len(src.files):len(src.files)], src.extra...), src.begun-settled)
 }
+
+// maxHeld bounds what is kept of a snapshot in memory between reading it for
+// its ids and writing it out.
+const maxHeld = 128 << 20
 
 type identified struct {
 	stamp stamp
@@ -99,9 +106,10 @@ func readIdentified(file string) map[string]identified {
 
 const identifiedSize = 4*8 + len(oid{}) + 4
 
-func writeIdentified(file string, files []sourceFile) error {
+// writeIdentified leaves out the files that may have changed since they were
+// read without a new ctime.
+func writeIdentified(file string, files []sourceFile, limit int64) error {
 	b := []byte(identifiedMagic)
-	limit := time.Now().Unix() - 2 // a file this young may change again within one ctime
 	for _, f := range files {
 		if f.stamp.ctime.Sec >= limit {
 			continue

@@ -9,9 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"golang.org/x/sys/unix"
@@ -85,13 +83,13 @@ func (m *maker) make(ctx context.Context) error {
 	if err := m.history(ctx, git, root); err != nil {
 		return err
 	}
-	if err := m.objects(git, tree, entries); err != nil {
+	if err := m.objects(ctx, git, tree, entries); err != nil {
 		return err
 	}
 	for i := range entries {
 		entries[i].size = m.src.files[i].size
 	}
-	if _, err := m.src.copyFiles(tree, m.src.extra, nil); err != nil {
+	if _, err := m.src.copyFiles(ctx, tree, m.src.extra, nil, nil); err != nil {
 		return err
 	}
 	m.noteExtra()
@@ -146,12 +144,16 @@ func (m *maker) dirty() []dirtyPath {
 
 // objects writes the files, and a pack of them, their trees and the commit
 // that a shadow has checked out.
-func (m *maker) objects(git, tree string, entries []entry) error {
+func (m *maker) objects(ctx context.Context, git, tree string, entries []entry) error {
 	pack, err := newPack(filepath.Join(git, "objects/pack"))
 	if err != nil {
 		return err
 	}
-	if m.stamps, err = m.src.copyFiles(tree, m.src.files, pack); err == nil {
+	have, err := m.repo.reuse(ctx, m.src, git)
+	if err == nil {
+		m.stamps, err = m.src.copyFiles(ctx, tree, m.src.files, pack, have)
+	}
+	if err == nil {
 		err = m.trees(pack, entries)
 	}
 	if err != nil {
@@ -236,7 +238,7 @@ func (m *maker) setup(ctx context.Context, tree, git string, entries []entry) er
 	if err := os.WriteFile(filepath.Join(git, "index"), index, 0o644); err != nil {
 		return err
 	}
-	if err := copyTree(ctx, git, throwaway, nil); err != nil {
+	if err := copyTree(ctx, git, throwaway, false, nil); err != nil {
 		return err
 	}
 	if err := m.spec.Setup(ctx, tree, home); err != nil {
@@ -245,14 +247,12 @@ func (m *maker) setup(ctx context.Context, tree, git string, entries []entry) er
 	if err := removeAll(ctx, throwaway); err != nil {
 		return err
 	}
-	rules, err := m.about.Rules.matcher(entries, func(e entry) ([]byte, error) {
-		return m.src.read(m.src.files[m.lookup.files[e.path]])
-	})
+	o := &Objects{}
+	o.open(git)
+	rules, err := m.about.Rules.matcher(entries, func(e entry) ([]byte, error) { return o.blob(e.id) })
 	if err != nil {
 		return err
 	}
-	o := &Objects{}
-	o.open(git)
 	w := walker{entries: entries, lookup: m.lookup, rules: rules, limits: Limits{}.orDefaults(), unchanged: unchanged(entries, m.stamps), lenient: true}
 	if err := w.walk(ctx, tree, nil); err != nil {
 		return fmt.Errorf("read the tree after setup: %w", err)
@@ -275,7 +275,7 @@ func (m *maker) setup(ctx context.Context, tree, git string, entries []entry) er
 		if err != nil {
 			return err
 		}
-		if stamps[i], err = writeNew(at, e.mode, data, m.src.files[i].mtime); err != nil {
+		if stamps[i], err = writeNew(unix.AT_FDCWD, at, e.mode, data, m.src.files[i].mtime); err != nil {
 			return err
 		}
 	}
@@ -309,55 +309,4 @@ func escapePattern(path string) string {
 		b.WriteByte(path[i])
 	}
 	return b.String()
-}
-
-// clampPast keeps a modification time a little in the past, so that git's
-// index, which is written now, need not doubt the file.
-func clampPast(t unix.Timespec) unix.Timespec {
-	limit := time.Now().Add(-3 * time.Second).Unix()
-	if t.Sec > limit {
-		return unix.Timespec{Sec: limit}
-	}
-	return t
-}
-
-// writeNew makes a file or link that must not exist.
-func writeNew(path string, mode Mode, data []byte, mtime unix.Timespec) (stamp, error) {
-	times := []unix.Timespec{clampPast(mtime), clampPast(mtime)}
-	if mode == ModeLink {
-		if err := os.Symlink(string(data), path); err != nil {
-			return stamp{}, err
-		}
-		if err := unix.UtimesNanoAt(unix.AT_FDCWD, path, times, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return stamp{}, fmt.Errorf("set the time of %s: %w", path, err)
-		}
-		s, _, err := lstat(path)
-		return s, err
-	}
-	perm := os.FileMode(0o644)
-	if mode == ModeExec {
-		perm = 0o755
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
-	if err != nil {
-		return stamp{}, err
-	}
-	defer f.Close()
-	if _, err := f.Write(data); err != nil {
-		return stamp{}, err
-	}
-	return finish(f, times)
-}
-
-// finish sets the times of an open file and returns its stamp.
-func finish(f *os.File, times []unix.Timespec) (stamp, error) {
-	fd := int(f.Fd())
-	if err := unix.UtimesNanoAt(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), times, 0); err != nil {
-		return stamp{}, fmt.Errorf("set the time of %s: %w", f.Name(), err)
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return stamp{}, &os.PathError{Op: "stat", Path: f.Name(), Err: err}
-	}
-	return stampOf(&st), nil
 }

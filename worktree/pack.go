@@ -2,12 +2,11 @@ package worktree
 
 import (
 	"bufio"
-	"bytes"
-	"compress/zlib"
 	"crypto/sha1"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"hash/adler32"
 	"hash/crc32"
 	"io"
 	"io/fs"
@@ -28,6 +27,7 @@ type packWriter struct {
 	off  uint64
 	seen map[oid]bool
 	at   []packed
+	head [32]byte // of an object, while it is written
 }
 
 // A packed object is where a pack has it.
@@ -50,43 +50,52 @@ func newPack(dir string) (*packWriter, error) {
 	return p, err
 }
 
-var deflaters = sync.Pool{New: func() any {
-	w, _ := zlib.NewWriterLevel(io.Discard, zlib.BestSpeed)
-	return w
-}}
-
 // add appends an object unless the pack has it. It may be called
-// concurrently; the compression is done outside of the lock.
+// concurrently. The object is stored as it is: to deflate a tree costs more
+// than to check it out.
 func (p *packWriter) add(t plumbing.ObjectType, id oid, content []byte) error {
-	p.mu.Lock()
-	seen := p.seen[id]
-	p.seen[id] = true
-	p.mu.Unlock()
-	if seen {
-		return nil
-	}
-	var buf bytes.Buffer
-	size := uint64(len(content))
-	c := byte(t)<<4 | byte(size&0xf)
-	for size >>= 4; size > 0; size >>= 7 {
-		buf.WriteByte(c | 0x80)
-		c = byte(size & 0x7f)
-	}
-	buf.WriteByte(c)
-	z := deflaters.Get().(*zlib.Writer)
-	defer deflaters.Put(z)
-	z.Reset(&buf)
-	if _, err := z.Write(content); err != nil {
-		return err
-	}
-	if err := z.Close(); err != nil {
-		return err
-	}
+	sum := adler32.Checksum(content)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.at = append(p.at, packed{id, p.off, crc32.ChecksumIEEE(buf.Bytes())})
-	p.off += uint64(buf.Len())
-	_, err := p.w.Write(buf.Bytes())
+	if p.seen[id] {
+		return nil
+	}
+	p.seen[id] = true
+	at := packed{id: id, off: p.off}
+	write := func(b []byte) error {
+		at.crc = crc32.Update(at.crc, crc32.IEEETable, b)
+		p.off += uint64(len(b))
+		_, err := p.w.Write(b)
+		return err
+	}
+	size := uint64(len(content))
+	head := p.head[:0]
+	c := byte(t)<<4 | byte(size&0xf)
+	for size >>= 4; size > 0; size >>= 7 {
+		head = append(head, c|0x80)
+		c = byte(size & 0x7f)
+	}
+	head = append(head, c, 0x78, 0x01) // the last two begin a zlib stream
+	for last := false; !last; {
+		block := content[:min(len(content), 0xffff)]
+		content = content[len(block):]
+		last = len(content) == 0
+		final := byte(0)
+		if last {
+			final = 1
+		}
+		n := uint16(len(block))
+		head = append(head, final, byte(n), byte(n>>8), ^byte(n), ^byte(n>>8))
+		if err := write(head); err != nil {
+			return err
+		}
+		if err := write(block); err != nil {
+			return err
+		}
+		head = head[:0]
+	}
+	err := write(binary.BigEndian.AppendUint32(head, sum))
+	p.at = append(p.at, at)
 	return err
 }
 

@@ -26,6 +26,7 @@ type Repository struct {
 	head       string
 	branch     string
 	sha256     bool
+	partial    bool // objects may be missing
 	ignoreCase bool
 }
 
@@ -101,6 +102,7 @@ func open(ctx context.Context, git *gitexec.Git, dir string) (*Repository, error
 		return nil, fmt.Errorf("open repository: %w", err)
 	}
 	r.sha256 = format == "sha256"
+	r.partial = isPartial(r.commonDir)
 	r.git = git.In(r.root).Env("GIT_DIR="+r.gitDir, "GIT_WORK_TREE="+r.root, "GIT_COMMON_DIR="+r.commonDir)
 	if r.git, err = r.git.WithoutFilters(ctx); err != nil {
 		return nil, fmt.Errorf("open repository: %w", err)

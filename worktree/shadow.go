@@ -108,7 +108,7 @@ func (sh *Shadow) make(ctx context.Context) error {
 	}
 	files := sh.base.index().files
 	sh.stamps = make([]stamp, len(sh.base.entries))
-	if err := copyTree(ctx, tree, sh.Root(), func(rel string, s stamp) {
+	if err := copyTree(ctx, tree, sh.Root(), false, func(rel string, s stamp) {
 		if i, ok := files[rel]; ok {
 			sh.stamps[i] = s
 		}
@@ -150,7 +150,7 @@ func (sh *Shadow) makeHome(ctx context.Context) error {
 	if sh.kind == ShadowOverlay {
 		return sh.layer("home", warm, sh.Home(), 0o700)
 	}
-	return copyTree(ctx, warm[0], sh.Home(), nil)
+	return copyTree(ctx, warm[0], sh.Home(), false, nil)
 }
 
 // Root is the directory of the tree.

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,15 +27,16 @@ const maxBaseFile = 256 << 20
 
 // A source is what a base is made from: files, and a way to read each.
 type source struct {
-	files    []sourceFile // of the tree, sorted by path
-	extra    []sourceFile // ignored files that .worktreeinclude names
-	read     func(f sourceFile) ([]byte, error)
+	files    []sourceFile                       // of the tree, sorted by path
+	extra    []sourceFile                       // ignored files that .worktreeinclude names
+	read     func(f sourceFile) ([]byte, error) // of a snapshot
 	rules    ruleText
 	notes    []string
 	dirty    []string // paths that differ from the commit
 	commit   string   // "" on an unborn branch
 	links    []string // submodules
 	snapshot bool
+	begun    int64 // when listing a snapshot began, in seconds
 	close    func()
 	pointers atomic.Int32 // Git LFS pointers that were copied
 }
@@ -43,6 +45,7 @@ type sourceFile struct {
 	entry
 	mtime  unix.Timespec
 	stamp  stamp  // for a snapshot
+	data   []byte // read ahead; may be nil
 	object string // in the user's repository, for a commit
 	repo   *Repository
 }
@@ -109,7 +112,7 @@ func (t ruleText) matcher(files []entry, read func(entry) ([]byte, error)) (*ign
 
 // snapshot lists the user's tree as it is.
 func (r *Repository) snapshot(ctx context.Context, exclude []string) (*source, error) {
-	s := &source{commit: r.head, snapshot: true}
+	s := &source{commit: r.head, snapshot: true, begun: time.Now().Unix()}
 	var err error
 	if s.rules, err = r.rules(ctx, exclude); err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
@@ -132,9 +135,6 @@ func (r *Repository) snapshot(ctx context.Context, exclude []string) (*source, e
 	}
 	slices.SortFunc(s.files, func(a, b sourceFile) int { return compareEntries(a.entry, b.entry) })
 	slices.SortFunc(s.extra, func(a, b sourceFile) int { return compareEntries(a.entry, b.entry) })
-	if s.dirty, err = r.uncommitted(ctx); err != nil {
-		return nil, fmt.Errorf("snapshot: %w", err)
-	}
 	l.report()
 	return s, nil
 }
@@ -177,9 +177,12 @@ func (l *lister) repository(ctx context.Context, r *Repository, at string) error
 			l.sparse++
 		}
 	}
-	others, err := r.git.List(ctx, "ls-files", "-z", "--others", "--exclude-standard")
+	dirty, others, err := r.uncommitted(ctx)
 	if err != nil {
 		return err
+	}
+	if at == "" {
+		l.source.dirty = dirty
 	}
 	for _, name := range others {
 		full := join(at, name)
@@ -221,8 +224,19 @@ func (l *lister) submodule(ctx context.Context, r *Repository, full, name string
 	return l.repository(ctx, sub, full)
 }
 
-// include adds what .worktreeinclude files name among the ignored files.
+// include adds what .worktreeinclude files, in directories that have a file
+// of the base, name among the ignored files.
 func (l *lister) include(ctx context.Context, r *Repository) error {
+	found := false
+	for dir, is := range l.dirs {
+		if is && !found {
+			_, _, err := lstat(filepath.Join(r.root, dir, ".worktreeinclude"))
+			found = err == nil
+		}
+	}
+	if !found {
+		return nil
+	}
 	names, err := r.git.List(ctx, "ls-files", "-z", "--others", "--ignored", "--exclude-per-directory=.worktreeinclude")
 	if err != nil {
 		return err
@@ -361,23 +375,27 @@ func readSource(root *os.Root, f sourceFile) ([]byte, error) {
 }
 
 // uncommitted lists the paths in which the user's tree differs from HEAD by
-// git's own rules, so that line ends or filters make no edit of their own.
-func (r *Repository) uncommitted(ctx context.Context) ([]string, error) {
+// git's own rules, so that line ends or filters make no edit of their own, and
+// apart from them what git does not know, directories with a slash at the end.
+func (r *Repository) uncommitted(ctx context.Context) (paths, untracked []string, err error) {
 	lines, err := r.git.List(ctx, "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var paths []string
 	for _, l := range lines {
 		if len(l) < 4 {
-			return nil, fmt.Errorf("git status: %q is not understood", l)
+			return nil, nil, fmt.Errorf("git status: %q is not understood", l)
 		}
-		if name := l[3:]; !strings.HasSuffix(name, "/") && !isOurs(name) {
+		name := l[3:]
+		if l[0] == '?' {
+			untracked = append(untracked, name)
+		}
+		if !strings.HasSuffix(name, "/") && !isOurs(name) {
 			paths = append(paths, name)
 		}
 	}
 	slices.Sort(paths)
-	return slices.Compact(paths), nil
+	return slices.Compact(paths), untracked, nil
 }
 
 // tree lists the files of a commit.
@@ -399,28 +417,7 @@ func (r *Repository) tree(ctx context.Context, commit string, exclude []string) 
 		return nil, fmt.Errorf("read commit %.12s: %w", commit, err)
 	}
 	slices.SortFunc(s.files, func(a, b sourceFile) int { return compareEntries(a.entry, b.entry) })
-	batches := make(map[*Repository]*gitexec.Batch)
-	s.close = func() {
-		for _, b := range batches {
-			b.Close()
-		}
-	}
-	for _, f := range s.files {
-		if batches[f.repo] == nil {
-			if batches[f.repo], err = f.repo.git.Batch(ctx); err != nil {
-				delete(batches, f.repo)
-				s.close()
-				return nil, fmt.Errorf("read commit %.12s: %w", commit, err)
-			}
-		}
-	}
-	s.read = func(f sourceFile) ([]byte, error) {
-		b, err := batches[f.repo].Blob(f.object, maxBaseFile)
-		if errors.Is(err, gitexec.ErrMissing) {
-			err = errMissingObject
-		}
-		return b, err
-	}
+	s.close = func() {}
 	return s, nil
 }
 

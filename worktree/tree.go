@@ -40,11 +40,13 @@ var emptyTree = hashObject(plumbing.TreeObject, nil)
 
 // parseOID reads the hex form strictly.
 func parseOID(s string) (oid, error) {
-	b, err := hex.DecodeString(s)
-	if err != nil || len(b) != len(oid{}) || s != strings.ToLower(s) {
-		return oid{}, fmt.Errorf("%.80q is not an object id", s)
+	var id oid
+	if len(s) == 2*len(id) && !strings.ContainsAny(s, "ABCDEF") {
+		if _, err := hex.Decode(id[:], []byte(s)); err == nil {
+			return id, nil
+		}
 	}
-	return oid(b), nil
+	return oid{}, fmt.Errorf("%.80q is not an object id", s)
 }
 
 // A dirID remembers the tree of a directory, so that what did not change need

@@ -6,65 +6,49 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
+	"os"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 )
 
 // ErrMissing means that a repository does not hold an object.
 var ErrMissing = errors.New("object is missing")
 
-// A Batch reads many objects through one git process. It may be used
-// concurrently.
-type Batch struct {
-	mu  sync.Mutex
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-	err error
-}
-
-// Batch starts a reader of objects. Close must be called.
-func (g *Git) Batch(ctx context.Context) (*Batch, error) {
-	cmd := exec.CommandContext(ctx, g.path, "cat-file", "--batch")
-	cmd.Dir, cmd.Env = g.dir, g.environment()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	in, err := cmd.StdinPipe()
+// Blobs reads blobs of at most max bytes through one git process and hands
+// each to f, in the order of ids. It stops at the first error.
+func (g *Git) Blobs(ctx context.Context, ids []string, max int64, f func(i int, data []byte) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	pr, pw, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("git cat-file: %w", err)
 	}
-	out, err := cmd.StdoutPipe()
+	defer pr.Close()
+	done := make(chan error, 1)
+	go func() {
+		err := g.Stream(ctx, strings.NewReader(strings.Join(ids, "\n")+"\n"), pw, "cat-file", "--batch", "--buffer")
+		pw.Close()
+		done <- err
+	}()
+	out := bufio.NewReaderSize(pr, 1<<18)
+	for i := 0; i < len(ids) && err == nil; i++ {
+		var data []byte
+		if data, err = readBlob(out, ids[i], max); err == nil {
+			err = f(i, data)
+		}
+	}
 	if err != nil {
-		return nil, err
+		cancel()
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("git cat-file: %w", err)
+	gerr := <-done
+	if err == nil || errors.Is(err, io.EOF) && Code(gerr) > 0 {
+		return gerr
 	}
-	return &Batch{cmd: cmd, in: in, out: bufio.NewReaderSize(out, 1<<16)}, nil
+	return err
 }
 
-// Blob returns a blob of at most max bytes. One that is larger is an error
-// after which the Batch cannot be used.
-func (b *Batch) Blob(id string, max int64) ([]byte, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.err != nil {
-		return nil, b.err
-	}
-	data, err := b.blob(id, max)
-	if err != nil && !errors.Is(err, ErrMissing) {
-		b.err = err
-	}
-	return data, err
-}
-
-func (b *Batch) blob(id string, max int64) ([]byte, error) {
-	if _, err := io.WriteString(b.in, id+"\n"); err != nil {
-		return nil, fmt.Errorf("git cat-file: %w", err)
-	}
-	line, err := b.out.ReadString('\n')
+func readBlob(out *bufio.Reader, id string, max int64) ([]byte, error) {
+	line, err := out.ReadString('\n')
 	if err != nil {
 		return nil, fmt.Errorf("git cat-file: %w", err)
 	}
@@ -72,7 +56,7 @@ func (b *Batch) blob(id string, max int64) ([]byte, error) {
 	if len(fields) == 2 && fields[1] == "missing" {
 		return nil, fmt.Errorf("%s: %w", id, ErrMissing)
 	}
-	if len(fields) != 3 || fields[1] != "blob" {
+	if len(fields) != 3 || fields[0] != id || fields[1] != "blob" {
 		return nil, fmt.Errorf("git cat-file: %q is not the head of a blob", line)
 	}
 	size, err := strconv.ParseInt(fields[2], 10, 64)
@@ -80,15 +64,8 @@ func (b *Batch) blob(id string, max int64) ([]byte, error) {
 		return nil, fmt.Errorf("git cat-file: %s: %s bytes are too many", id, fields[2])
 	}
 	data := make([]byte, size+1)
-	if _, err := io.ReadFull(b.out, data); err != nil {
+	if _, err := io.ReadFull(out, data); err != nil {
 		return nil, fmt.Errorf("git cat-file: %w", err)
 	}
 	return data[:size], nil
-}
-
-// Close ends the process.
-func (b *Batch) Close() error {
-	b.in.Close()
-	_, _ = io.Copy(io.Discard, b.out)
-	return b.cmd.Wait()
 }
