@@ -186,11 +186,16 @@ func because(above, below ranked, c Comparison) string {
 func reason(r Ranking) string {
 	winner := id(r.Winner)
 	if len(r.Tie) > 1 {
-		names := make([]string, len(r.Tie))
-		for i, n := range r.Tie {
-			names[i] = id(n)
+		const few = 5
+		names := make([]string, 0, few)
+		for _, n := range r.Tie[:min(few, len(r.Tie))] {
+			names = append(names, id(n))
 		}
-		return "a tie: " + strings.Join(names, ", ") + " made the very same change; " + winner + " stands for them"
+		more := ""
+		if len(r.Tie) > few {
+			more = " and " + strconv.Itoa(len(r.Tie)-few) + " more"
+		}
+		return "a tie: " + strings.Join(names, ", ") + more + " made the very same change; " + winner + " stands for them"
 	}
 	if len(r.Places) == 1 {
 		return winner + " is the only candidate that qualifies"

@@ -40,6 +40,9 @@ func Rejudge(doc record.Document) (again record.Document, differs []string) {
 			differs = append(differs, fmt.Sprintf("%s: the record says %s, its evidence says %s", candidate.Number(c.Number).ID(), doc.Candidates[i].Outcome, c.Outcome))
 		}
 	}
+	if doc.Withheld != "" {
+		return again, differs
+	}
 	choice := Choose(again)
 	again.Ranking, again.Winner, again.Tie, again.Reason = choice.Ranking, choice.Winner, choice.Tie, choice.Reason
 	if number(doc.Winner) != number(again.Winner) {
@@ -150,7 +153,7 @@ func judged(c record.Candidate) (candidate.Outcome, string) {
 	case judge.Met:
 		return candidate.Met, ""
 	case judge.Unmet:
-		return candidate.Unmet, strings.Join(causes(*c.Verdict), "; ")
+		return candidate.Unmet, strings.Join(append(causes(*c.Verdict), flakes(last)...), "; ")
 	default:
 		return candidate.Undecided, strings.Join(undecidedCauses(c), "; ")
 	}
@@ -175,6 +178,18 @@ func causes(v judge.Verdict) []string {
 			if words := compare.Words(f); !slices.Contains(out, words) {
 				out = append(out, words)
 			}
+		}
+	}
+	return out
+}
+
+// flakes says how often a test that was repeated passed, when it did not do
+// the same each time.
+func flakes(evidence []record.Evidence) []string {
+	var out []string
+	for _, e := range evidence {
+		if e.Passed > 0 && e.Passed < len(e.Runs) {
+			out = append(out, fmt.Sprintf("flaky: %d of %d verifications passed", e.Passed, len(e.Runs)))
 		}
 	}
 	return out

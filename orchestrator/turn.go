@@ -319,7 +319,7 @@ func (t *turn) tryCandidates(ctx context.Context) *ending {
 	var group errgroup.Group
 	group.SetLimit(t.Settings.Jobs)
 	for i := range t.Seats {
-		group.Go(func() error {
+		group.Go(func() error { // errgroup for its limit alone
 			outcome := t.live(ctx, i)
 			if t.Settings.Stop == "first" && outcome == candidate.Met {
 				stop(errWinnerFound)
@@ -327,9 +327,7 @@ func (t *turn) tryCandidates(ctx context.Context) *ending {
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return ended(ExitInfrastructure, "%v", err)
-	}
+	group.Wait() // nothing that a candidate does is an error
 	return nil
 }
 
@@ -341,6 +339,9 @@ func (t *turn) finish(ctx context.Context, end *ending) (record.Document, error)
 	d := &t.doc
 	for i := range d.Candidates {
 		c := &d.Candidates[i]
+		if c.State == candidate.Queued {
+			c.Detail = record.NotStarted
+		}
 		if c.State != candidate.Done {
 			c.State, c.Outcome = candidate.Done, candidate.Cancelled
 		}
@@ -357,7 +358,7 @@ func (t *turn) finish(ctx context.Context, end *ending) (record.Document, error)
 	}
 	if end != nil {
 		d.Winner, d.Tie, d.Ranking = nil, nil, []record.Rank{}
-		d.Reason, d.ExitCode = end.reason, end.code
+		d.Reason, d.Withheld, d.ExitCode = end.reason, end.reason, end.code
 	}
 	if d.Winner == nil && d.ExitCode == ExitNoWinner && d.Baseline.Status != "passed" {
 		d.Revision = Revise(*d)

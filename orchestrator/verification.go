@@ -258,11 +258,14 @@ func fold(rule *judge.Rule, kept, one record.Evidence, i int, took time.Duration
 		test.ExitCode = &code
 	}
 	if i == 0 || severity(rule, one) > severity(rule, kept) {
-		runs := kept.Runs
+		runs, passed := kept.Runs, kept.Passed
 		kept = one
-		kept.Runs = runs
+		kept.Runs, kept.Passed = runs, passed
 	}
 	kept.Runs = append(kept.Runs, test)
+	if severity(rule, one) == 0 {
+		kept.Passed++
+	}
 	return kept
 }
 

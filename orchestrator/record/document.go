@@ -3,6 +3,7 @@
 package record
 
 import (
+	"slices"
 	"time"
 
 	"github.com/bestof-dev/bestof/candidate"
@@ -46,8 +47,10 @@ type Document struct {
 	Winner     *int        `json:"winner"` // number of the winner, or null
 	Tie        []int       `json:"tie,omitempty"`
 	Reason     string      `json:"reason"`
+	Withheld   string      `json:"withheld,omitempty"` // why the judge was not asked for a winner: the run ended before
 	Adopted    *Adoption   `json:"adopted"`
-	Revision   *Revision   `json:"revision,omitempty"` // proposed when no candidate is met
+	AdoptError string      `json:"adopt_error,omitempty"` // why the winner was not adopted as the run asked
+	Revision   *Revision   `json:"revision,omitempty"`    // proposed when no candidate is met
 	Notices    []string    `json:"notices,omitempty"`
 	ExitCode   int         `json:"exit_code"`
 	DurationMS int64       `json:"duration_ms"`
@@ -175,6 +178,7 @@ type Evidence struct {
 	Evidence judge.Evidence `json:"evidence"`
 	Fault    string         `json:"fault,omitempty"`  // why the plugin's answer was not used
 	Reason   string         `json:"reason,omitempty"` // the plugin's code for why the flip is unobservable
+	Passed   int            `json:"passed,omitempty"` // of Runs, those that alone would have met the rule
 	Runs     []TestRun      `json:"runs,omitempty"`   // with --repeat
 	// Compromised is why the evidence could have been forged, "" when nothing
 	// speaks for that.
@@ -251,6 +255,7 @@ func (d *Document) Interrupt() {
 	d.Phase, d.Owner = Interrupted, nil
 	d.Winner, d.Tie, d.Ranking, d.Adopted = nil, nil, []Rank{}, nil
 	d.Reason = "interrupted: the orchestrator died before the run ended; run it again"
+	d.Withheld = d.Reason
 	d.ExitCode = interruptedStatus
 	for i := range d.Candidates {
 		c := &d.Candidates[i]
@@ -258,6 +263,14 @@ func (d *Document) Interrupt() {
 			c.State, c.Outcome, c.Detail = candidate.Done, candidate.Cancelled, "the orchestrator died"
 		}
 	}
+}
+
+// NotStarted is the detail of a candidate that never began.
+const NotStarted = "not started"
+
+// AnyStarted reports whether any candidate began.
+func (d Document) AnyStarted() bool {
+	return slices.ContainsFunc(d.Candidates, func(c Candidate) bool { return c.Detail != NotStarted })
 }
 
 // interruptedStatus is the exit status of an interrupted run.

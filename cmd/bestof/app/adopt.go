@@ -40,6 +40,9 @@ type adoptOptions struct {
 	override string
 }
 
+// ownBranch is what --branch without a name means.
+const ownBranch = "bestof/RUN"
+
 func (a *app) adoptCommand() *cobra.Command {
 	var o adoptOptions
 	c := &cobra.Command{
@@ -58,7 +61,7 @@ the same, and the record keeps who said so.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.runAdopt(c.Context(), o, args) },
 	}
 	c.Flags().StringVar(&o.branch, "branch", "", "commit on a new branch `NAME` instead of writing into your tree")
-	c.Flags().Lookup("branch").NoOptDefVal = " "
+	c.Flags().Lookup("branch").NoOptDefVal = ownBranch
 	c.Flags().StringVar(&o.override, "override", "", "adopt a candidate that was not met, and say `WHY`")
 	c.ValidArgsFunction = a.completeRuns
 	return c
@@ -76,7 +79,15 @@ func (a *app) runAdopt(ctx context.Context, o adoptOptions, args []string) error
 	}
 	mode := adoptMode{mode: worktree.AdoptApply}
 	if o.branch != "" {
-		mode = adoptMode{mode: worktree.AdoptBranch, branch: strings.TrimSpace(o.branch)}
+		mode = adoptMode{mode: worktree.AdoptBranch, branch: o.branch}
+		if o.branch == ownBranch {
+			mode.branch = ""
+		}
+	}
+	if len(args) > 1 && o.branch == ownBranch {
+		if _, err := candidate.ParseNumber(args[1]); err != nil {
+			return usagef("%w; a branch is named with --branch=%s", err, args[1])
+		}
 	}
 	number, override, err := a.adoptable(ctx, s, doc, args[1:], o.override)
 	if err != nil {
@@ -160,9 +171,9 @@ func (a *app) adoptWinner(ctx context.Context, s *site, doc *record.Document, nu
 	if err != nil {
 		return err
 	}
-	objects, err := worktree.OpenObjects(orchestrator.ObjectsDir(s.records.Path(doc.Run)))
+	objects, err := s.objects(*doc)
 	if err != nil {
-		return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("run %s: what the record kept cannot be read: %w", doc.Run, err)}
+		return err
 	}
 	change, err := objects.Diff(ctx, worktree.TreeID(doc.Base.Tree), worktree.TreeID(c.Change.Tree))
 	if err != nil {
@@ -187,7 +198,7 @@ func (a *app) adoptWinner(ctx context.Context, s *site, doc *record.Document, nu
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("adopt %s of run %s: %w", candidate.Number(number).ID(), doc.Run, err)
+		return fmt.Errorf("run %s, %s: %w", doc.Run, candidate.Number(number).ID(), err)
 	}
 	return nil
 }

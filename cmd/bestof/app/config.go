@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,9 +52,11 @@ type runSettings struct {
 
 type agentSettings struct {
 	Command     []string          `toml:"command"`
+	Args        []string          `toml:"args"`
 	Prompt      string            `toml:"prompt"`
 	Env         []string          `toml:"env"`
 	Set         map[string]string `toml:"set"`
+	Files       map[string]string `toml:"files"`
 	Network     string            `toml:"network"`
 	Description string            `toml:"description"`
 }
@@ -133,11 +136,11 @@ func readConfig(dir, name, shown string) (fileConfig, error) {
 		return cfg, nil
 	}
 	if err != nil {
-		return cfg, fmt.Errorf("read %s: %w", shown, err)
+		return cfg, usagef("read %s: %w", shown, err)
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return cfg, fmt.Errorf("read %s: not a regular file", shown)
+		return cfg, usagef("read %s: not a regular file", shown)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, stricttoml.MaxSize+1))
 	if err != nil {
@@ -215,34 +218,45 @@ func (c fileConfig) agents() (map[string]agent.Definition, error) {
 	for name, a := range c.Agents {
 		d := agent.Definition{
 			Name: name, Command: a.Command, Prompt: agent.PromptVia(a.Prompt), PassEnv: a.Env,
-			Env: a.Set, Network: agent.Network(a.Network), Description: a.Description,
+			Env: a.Set, Files: a.Files, Network: agent.Network(a.Network), Description: a.Description,
 		}
 		if len(a.Command) == 0 {
-			// Only some keys of a preset are replaced.
 			preset, ok := all[name]
 			if !ok {
-				return nil, usageError{fmt.Errorf("agent %q: command is missing: write command = [\"program\", \"argument\"]", name)}
+				return nil, usagef("agent %q: command is missing: write command = [\"program\", \"argument\"]", name)
 			}
-			d = preset
-			d.PassEnv = append(slices.Clone(d.PassEnv), a.Env...)
-			if a.Network != "" {
-				d.Network = agent.Network(a.Network)
-			}
-			env := map[string]string{}
-			for k, v := range d.Env {
-				env[k] = v
-			}
-			for k, v := range a.Set {
-				env[k] = v
-			}
-			d.Env = env
+			d = a.extend(preset)
 		}
+		d.Command = append(slices.Clone(d.Command), a.Args...)
 		if err := d.Validate(); err != nil {
 			return nil, usageError{err}
 		}
 		all[name] = d
 	}
 	return all, nil
+}
+
+// extend adds to a preset what the configuration says besides its command.
+func (a agentSettings) extend(d agent.Definition) agent.Definition {
+	d.PassEnv = append(slices.Clone(d.PassEnv), a.Env...)
+	d.Env, d.Files = overlay(d.Env, a.Set), overlay(d.Files, a.Files)
+	if a.Network != "" {
+		d.Network = agent.Network(a.Network)
+	}
+	if a.Description != "" {
+		d.Description = a.Description
+	}
+	return d
+}
+
+// overlay is below with above on top of it.
+func overlay(below, above map[string]string) map[string]string {
+	out := maps.Clone(below)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, above)
+	return out
 }
 
 // goals reads [rank] measurements: a name is better when lower, a name with

@@ -136,9 +136,9 @@ func sideName(n int) string {
 
 // between reads the change from one side to the other out of the record.
 func between(ctx context.Context, s *site, doc record.Document, from, to int) (*worktree.Objects, worktree.Change, error) {
-	objects, err := worktree.OpenObjects(orchestrator.ObjectsDir(s.records.Path(doc.Run)))
+	objects, err := s.objects(doc)
 	if err != nil {
-		return nil, worktree.Change{}, statusError{orchestrator.ExitInfrastructure, fmt.Errorf("run %s: what the record kept cannot be read: %w", doc.Run, err)}
+		return nil, worktree.Change{}, err
 	}
 	trees := [2]worktree.TreeID{worktree.TreeID(doc.Base.Tree), worktree.TreeID(doc.Base.Tree)}
 	for i, n := range []int{from, to} {
@@ -229,9 +229,9 @@ func (a *app) runCompare(ctx context.Context, page string, args []string) error 
 // writePage writes the page beside its name first, so that a page that is
 // there is whole.
 func writePage(s *site, doc record.Document, model compare.Model, name string) error {
-	objects, err := worktree.OpenObjects(orchestrator.ObjectsDir(s.records.Path(doc.Run)))
+	objects, err := s.objects(doc)
 	if err != nil {
-		return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("run %s: what the record kept cannot be read: %w", doc.Run, err)}
+		return err
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), ".bestof-*.html")
 	if err != nil {

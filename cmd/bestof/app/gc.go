@@ -76,20 +76,26 @@ func (a *app) runGC(ctx context.Context, o gcOptions, given func(string) bool) e
 	if o.keep < 0 || o.olderThan < 0 {
 		return usagef("--keep and --older-than cannot be negative")
 	}
+	broken, err := s.records.Broken()
+	if err != nil {
+		return err
+	}
 	report := gcReport{Schema: "bestof.gc/1", DryRun: o.dryRun, Records: []string{}}
 	if o.keep > 0 || o.olderThan > 0 {
 		docs, _, err := s.records.List(0)
 		if err != nil {
 			return err
 		}
-		for _, id := range expired(docs, o.keep, time.Now().Add(-o.olderThan)) {
-			if !o.dryRun {
-				if err := s.records.Remove(id); err != nil {
-					return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("remove the record of run %s: %w", id, err)}
-				}
+		docs = slices.DeleteFunc(docs, func(d record.Document) bool { return !s.records.Own(d.Run) })
+		broken = append(broken, expired(docs, o.keep, time.Now().Add(-o.olderThan))...)
+	}
+	for _, id := range broken {
+		if !o.dryRun {
+			if err := s.records.Remove(id); err != nil {
+				return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("remove the record of run %s: %w", id, err)}
 			}
-			report.Records = append(report.Records, id)
 		}
+		report.Records = append(report.Records, id)
 	}
 	done, err := s.store.GC(ctx, worktree.GCOptions{MaxBaseBytes: budget, Now: time.Now(), DryRun: o.dryRun})
 	if err != nil {

@@ -114,6 +114,15 @@ func (s *site) journal() string {
 	return filepath.Join(s.home, "adopting", hex.EncodeToString(name[:8]))
 }
 
+// objects opens what the record of a run keeps of its candidates' trees.
+func (s *site) objects(doc record.Document) (*worktree.Objects, error) {
+	o, err := worktree.OpenObjects(orchestrator.ObjectsDir(s.records.Path(doc.Run)))
+	if err != nil {
+		return nil, statusError{orchestrator.ExitInfrastructure, fmt.Errorf("run %s: what the record kept cannot be read: %w", doc.Run, err)}
+	}
+	return o, nil
+}
+
 // load reads a run that will be acted on, so it must be the operator's own.
 func (s *site) load(name string) (record.Document, error) {
 	doc, err := s.records.Load(name)

@@ -57,6 +57,8 @@ func (a *app) runRevise(ctx context.Context, run, taskFile string) error {
 	for line := range strings.Lines(o.task) {
 		fmt.Fprintf(a.Err, "  %s\n", term.Clean(strings.TrimRight(line, "\n"), 400))
 	}
+	fmt.Fprintf(a.Err, "\nagents %s · test %s · setup %s · base %s · sandbox %s · network %s · adopt %s\n\n", term.Clean(o.agents, 200), term.Clean(orNone(o.test), 400),
+		term.Clean(orNone(o.setup), 400), term.Clean(o.base, 100), o.sandbox, o.network, term.Clean(o.adopt, 100))
 	ok, err := a.ask(fmt.Sprintf("Start the next attempt of run %s with this task?", doc.Run), "--yes")
 	if err != nil {
 		return err
@@ -100,6 +102,13 @@ func optionsOf(doc record.Document) runOptions {
 		jobs: s.Jobs, protect: s.ExtraProtect, unprotect: s.Unprotect, repeat: s.Repeat, holds: s.MaxHolds, stop: s.Stop, adopt: s.Adopt,
 		history: history, verifyTimeouts: s.VerifyTimeouts,
 	}
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
 }
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -110,7 +110,12 @@ TASK is one argument, or - to read it from standard input.`,
 		Example: `  bestof run -n 4 --test 'go test ./...' "make the failing test pass"
   bestof run --agents claude:3,codex:1 --network host --task-file task.md --test 'pytest -q tests/test_x.py'
   bestof run --setup 'npm ci' --test 'npm test' --adopt branch - < task.md`,
-		Args: cobra.MaximumNArgs(1),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return errors.New("the task is one argument: put it in quotes")
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.runRun(c.Context(), o, c.Flags().Changed, args)
 		},
@@ -247,8 +252,14 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 			return none, usagef("%s: write %s", c.flag, c.want)
 		}
 	}
-	if _, err := parseAdopt(o.adopt); err != nil {
+	adopt, err := parseAdopt(o.adopt)
+	if err != nil {
 		return none, err
+	}
+	if adopt.branch != "" {
+		if err := s.repo.FreeBranch(ctx, adopt.branch); err != nil {
+			return none, usagef("--adopt: %w", err)
+		}
 	}
 	history := 0
 	if o.history != "full" {
@@ -440,6 +451,7 @@ func (a *app) execute(ctx context.Context, s *site, o runOptions, cfg orchestrat
 	}
 	defer w.Close()
 	cfg.Record = w
+	go a.sweep(ctx, s)
 	display := a.display()
 	cfg.Publish = display.Publish
 	doc, runErr := orchestrator.Run(ctx, cfg)
@@ -449,21 +461,33 @@ func (a *app) execute(ctx context.Context, s *site, o runOptions, cfg orchestrat
 	if runErr != nil {
 		return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("run %s: %w", doc.Run, runErr)}
 	}
-	var adoptErr error
 	if doc.Winner != nil && mode.mode != "" {
-		adoptErr = a.adoptWinner(ctx, s, &doc, *doc.Winner, mode, nil)
+		if err := a.adoptWinner(ctx, s, &doc, *doc.Winner, mode, nil); err != nil {
+			doc.AdoptError, doc.ExitCode = err.Error(), exitStatus(err)
+			if err := s.records.Update(doc); err != nil {
+				a.warn("that the winner was not adopted could not be written down: %v", err)
+			}
+		}
 	}
 	if err := a.printRun(doc); err != nil {
 		return err
-	}
-	if adoptErr != nil {
-		return adoptErr
 	}
 	if doc.ExitCode != 0 {
 		return statusError{code: doc.ExitCode}
 	}
 	return nil
 }
+
+// sweep empties the trash and drops what killed runs left, while candidates
+// work: clean-up makes nobody wait. What it does not finish a later run does.
+func (a *app) sweep(ctx context.Context, s *site) {
+	if _, err := s.store.GC(ctx, worktree.GCOptions{Now: time.Now(), MaxBaseBytes: maxBases}); err != nil && ctx.Err() == nil {
+		return // `bestof gc` says why
+	}
+}
+
+// maxBases is how much the cached bases may take on disk unless told.
+const maxBases = 10e9
 
 func randomNumber() uint32 {
 	var b [4]byte

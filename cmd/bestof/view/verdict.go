@@ -34,7 +34,7 @@ func Verdict(w io.Writer, doc record.Document, o Options) error {
 func (p *page) verdict(doc record.Document) {
 	m := compare.Build(doc)
 	p.headline(doc, m)
-	if len(m.Candidates) > 0 {
+	if len(m.Candidates) > 0 && doc.AnyStarted() {
 		p.line()
 		p.standing(m)
 	}
@@ -88,8 +88,11 @@ func (p *page) headline(doc record.Document, m compare.Model) {
 		if doc.Reason != "" {
 			why("%s", doc.Reason)
 		}
-		if len(doc.Tie) > 1 {
+		if len(doc.Tie) > 1 && !strings.HasPrefix(doc.Reason, "a tie") {
 			why("A tie: nothing that counts sets %s apart. %s is taken for its number.", ids(doc.Tie), id(*doc.Winner))
+		}
+		if doc.AdoptError != "" {
+			why("It was not adopted: %s", doc.AdoptError)
 		}
 		if doc.Settings.AllowUndecided && p.outcome(m, *doc.Winner) != candidate.Met {
 			why("This is a ranking without evidence: no test showed that the winner is right.")
@@ -97,13 +100,17 @@ func (p *page) headline(doc record.Document, m compare.Model) {
 		if a := doc.Adopted; a != nil {
 			p.adopted(a)
 		}
-	case len(m.Candidates) == 0:
+	case len(m.Candidates) == 0 || !doc.AnyStarted():
 		p.para(bold.with(yellow), 0, "No winner: nothing was tried.")
 		if doc.Reason != "" {
 			why("%s", doc.Reason)
 		}
 	default:
-		p.para(bold.with(red), 0, "No winner: none of %s qualified.", count(len(m.Candidates), "candidate", "candidates"))
+		if doc.Withheld != "" {
+			p.para(bold.with(yellow), 0, "No winner: the run ended before there was one.")
+		} else {
+			p.para(bold.with(red), 0, "No winner: none of %s qualified.", count(len(m.Candidates), "candidate", "candidates"))
+		}
 		if doc.Reason != "" {
 			why("%s", doc.Reason)
 		}
@@ -331,8 +338,16 @@ func (p *page) next(doc record.Document) {
 	case doc.Phase == record.Interrupted:
 		add("see what was written", "bestof show %s", doc.Run)
 		add("remove what it left", "bestof gc")
+	case !doc.AnyStarted():
+		add("see the record", "bestof show %s", doc.Run)
 	case len(doc.Candidates) > 0:
 		add("see all side by side", "bestof compare %s", doc.Run)
+		for _, c := range doc.Candidates {
+			if c.Outcome == candidate.Met && doc.Phase == record.Finished && doc.Adopted == nil {
+				add("take "+id(c.Number)+", which was met", "bestof adopt %s %d", doc.Run, c.Number)
+				break
+			}
+		}
 		if doc.Adopted == nil && doc.Revision != nil {
 			add("try again, told what was wrong", "bestof revise %s", doc.Run)
 		}
