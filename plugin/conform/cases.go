@@ -70,6 +70,8 @@ func vectors(m *plugin.Manifest, answersBefore bool) ([]Case, error) {
 		refusal, err := verify.Vectors.ReadFile(base + ".refusal.txt")
 		if err == nil {
 			c.Refused = true
+			// The test's own parts matter to those that run it.
+			c.Advice = !RunsTests(m) && strings.HasPrefix(path.Base(base), "16-")
 			if RunsTests(m) {
 				_, c.Refusal, _ = strings.Cut(strings.TrimSpace(string(refusal)), ": ")
 			}
@@ -138,7 +140,7 @@ func further(m *plugin.Manifest) ([]Case, error) {
 		refuse("a version that does not exist", edit(fmt.Sprintf(`"protocol_version":%d`, version), `"protocol_version":9`)),
 		refuse("a version that is no number", edit(fmt.Sprintf(`"protocol_version":%d`, version), `"protocol_version":true`)),
 		refuse("a root that is no text", edit(`"root":"/tmp"`, `"root":["/tmp"]`)),
-		refuse("arguments that are no texts", edit(`"args":["1"`, `"args":[1`)),
+		{Name: "arguments that are no texts", Point: wire.AfterTurn, Request: edit(`"args":["1"`, `"args":[1`), Refused: true, Advice: !RunsTests(m)},
 		refuse("an unfinished request", good[:len(good)/2]),
 		refuse("two requests", append(bytes.Clone(good), good...)),
 		advise("a key twice", edit(`"goal"`, `"goal":"other","goal"`)),
