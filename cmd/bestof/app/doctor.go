@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,7 +46,7 @@ func (a *app) runDoctor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	checks := []check{a.gitCheck(ctx), a.repositoryCheck(ctx)}
+	checks := []check{a.gitCheck(ctx), a.repositoryCheck(ctx), kernelCheck()}
 	for _, f := range choose.Probe(ctx, sandbox.Options{Environ: a.Environ}) {
 		checks = append(checks, check{Name: "sandbox " + f.Name, OK: f.OK, Detail: f.Detail, Remedy: f.Remedy})
 	}
@@ -110,7 +111,7 @@ func (a *app) gitCheck(ctx context.Context) check {
 	c := check{Name: "git", Needed: true}
 	v, err := worktree.GitVersion(ctx)
 	if err != nil {
-		c.Detail, c.Remedy = err.Error(), "Install git 2.31 or newer."
+		c.Detail, c.Remedy = err.Error(), "Install git 2.35 or newer."
 		return c
 	}
 	c.OK, c.Detail = true, v
@@ -123,6 +124,36 @@ func (a *app) repositoryCheck(ctx context.Context) check {
 		return check{Name: "repository", Detail: err.Error(), Remedy: "Run bestof inside a git repository, or name one with -C."}
 	}
 	return check{Name: "repository", OK: true, Detail: r.Root()}
+}
+
+// kernelCheck says which kernel it is and which of the features that sandboxes
+// and shadows rest on it says it has.
+func kernelCheck() check {
+	c := check{Name: "kernel"}
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		c.Detail = err.Error()
+		return c
+	}
+	has := func(ok bool, name string) string {
+		if ok {
+			return name
+		}
+		return "no " + name
+	}
+	filesystems, _ := os.ReadFile("/proc/filesystems")
+	users, _ := os.ReadFile("/proc/sys/user/max_user_namespaces")
+	pidfd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err == nil {
+		unix.Close(pidfd)
+	}
+	namespaces := len(users) > 0 && strings.TrimSpace(string(users)) != "0"
+	c.OK = true
+	c.Detail = strings.Join([]string{
+		"Linux " + unix.ByteSliceToString(u.Release[:]), has(namespaces, "user namespaces"),
+		has(strings.Contains(string(filesystems), "\toverlay\n"), "overlayfs"), has(err == nil, "pidfd"),
+	}, ", ")
+	return c
 }
 
 func diskCheck(dir string) check {
@@ -160,6 +191,7 @@ func (a *app) agentChecks(home string) []check {
 				c.Detail = strings.TrimPrefix(d.Description+" at "+path, " at ")
 			} else {
 				c.Detail = d.Command[0] + " is not on PATH"
+				c.Remedy = "Install it where you want to use --agents " + name + "."
 			}
 		}
 		checks = append(checks, c)

@@ -46,6 +46,11 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOME", home)
 			e.Setenv("BESTOF_HOME", filepath.Join(home, ".bestof"))
 			e.Setenv("NO_COLOR", "1")
+			program, err := exec.LookPath("bestof")
+			if err != nil {
+				return err
+			}
+			e.Setenv("BESTOF", program)
 			e.Setenv("LANG", "C.UTF-8")
 			e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 			for _, name := range []string{"PYENV_ROOT", "GOFLAGS", "GOCACHE", "GOMODCACHE"} {
