@@ -41,14 +41,24 @@ type Finding struct {
 // A Process runs the plugin once with a stdin.
 type Process func(ctx context.Context, stdin []byte) (sandbox.Result, error)
 
-// Check runs every case that fits the manifest. An error is the host's.
-func Check(ctx context.Context, m *plugin.Manifest, run Process) ([]Finding, error) {
+// Check runs every case that fits the manifest. A plugin that does not run tests
+// may look at all of its candidate, so it is given root, an empty directory, and
+// not the directory for temporary files that the vectors name. An error is the
+// host's.
+func Check(ctx context.Context, m *plugin.Manifest, root string, run Process) ([]Finding, error) {
 	cases, err := Cases(m)
+	if err != nil {
+		return nil, err
+	}
+	quoted, err := json.Marshal(root)
 	if err != nil {
 		return nil, err
 	}
 	findings := make([]Finding, 0, len(cases))
 	for _, c := range cases {
+		if !RunsTests(m) {
+			c.Request = bytes.ReplaceAll(c.Request, []byte(`"/tmp"`), quoted)
+		}
 		result, err := run(ctx, c.Request)
 		if err != nil {
 			return nil, fmt.Errorf("case %s: %w", c.Name, err)

@@ -60,7 +60,12 @@ func TestFindsWhatIsWrong(t *testing.T) {
 		"is not there":        {sandbox.Result{End: sandbox.NotRun, Reason: "no x"}, "could not be started: no x", "could not be started: no x"},
 		"floods":              {sandbox.Result{End: sandbox.Exited, Stdout: sandbox.Output{Dropped: 1}}, "wrote far too much", "wrote far too much"},
 	} {
-		findings, err := conform.Check(t.Context(), m, func(context.Context, []byte) (sandbox.Result, error) { return c.result, nil })
+		findings, err := conform.Check(t.Context(), m, "/empty", func(_ context.Context, in []byte) (sandbox.Result, error) {
+			if strings.Contains(string(in), `"/tmp"`) {
+				t.Errorf("%s: it is shown the directory for temporary files: %s", name, in)
+			}
+			return c.result, nil
+		})
 		if err != nil || len(findings) < 37 {
 			t.Fatalf("%s: %d cases, %v", name, len(findings), err)
 		}
@@ -95,7 +100,7 @@ func TestAdviceIsNoFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := errors.New("no sandbox")
-	if _, err := conform.Check(t.Context(), m, func(context.Context, []byte) (sandbox.Result, error) { return sandbox.Result{}, broken }); !errors.Is(err, broken) {
+	if _, err := conform.Check(t.Context(), m, "/empty", func(context.Context, []byte) (sandbox.Result, error) { return sandbox.Result{}, broken }); !errors.Is(err, broken) {
 		t.Errorf("%v", err)
 	}
 	// What is not asked anything has nothing to keep.
@@ -110,7 +115,7 @@ func TestAdviceIsNoFailure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	findings, err := conform.Check(t.Context(), m, func(_ context.Context, in []byte) (sandbox.Result, error) {
+	findings, err := conform.Check(t.Context(), m, "/empty", func(_ context.Context, in []byte) (sandbox.Result, error) {
 		if strings.Contains(string(in), "zeal") || strings.Contains(string(in), ":9,") {
 			return exited(1, "", "x: no"), nil
 		}

@@ -155,7 +155,7 @@ func starter(t *testing.T, p call.Plugin) conform.Process {
 
 func check(t *testing.T, p call.Plugin) ([]conform.Finding, error) {
 	t.Helper()
-	return conform.Check(t.Context(), p.Manifest, starter(t, p))
+	return conform.Check(t.Context(), p.Manifest, t.TempDir(), starter(t, p))
 }
 
 func conforms(t *testing.T, p call.Plugin, atLeast int) {

@@ -99,8 +99,12 @@ func (a *app) runPluginCheck(ctx context.Context, dir, kind string) error {
 		return err
 	}
 	p := call.Plugin{Package: st.Package, Dir: st.Dir}
-	findings, err := conform.Check(ctx, p.Manifest, func(ctx context.Context, stdin []byte) (sandbox.Result, error) {
-		at, err := b.place("")
+	root := filepath.Join(tmp, "root")
+	if err := os.Mkdir(root, 0o755); err != nil {
+		return statusError{orchestrator.ExitInfrastructure, err}
+	}
+	findings, err := conform.Check(ctx, p.Manifest, root, func(ctx context.Context, stdin []byte) (sandbox.Result, error) {
+		at, err := b.place(root)
 		if err != nil {
 			return sandbox.Result{}, err
 		}
