@@ -18,6 +18,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if HoldMounts() {
+		return
+	}
 	if os.Getenv("BESTOF_TEST_ADOPT") != "" {
 		adoptAndDie()
 	}

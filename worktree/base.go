@@ -41,8 +41,13 @@ type ShadowKind string
 // The kinds of shadow; ShadowAuto takes the first that works.
 const (
 	ShadowAuto    ShadowKind = ""
-	ShadowOverlay ShadowKind = "overlay"
+	ShadowOverlay ShadowKind = "overlay" // the base below a private upper layer
+	ShadowBtrfs   ShadowKind = "btrfs"   // a snapshot of the base's subvolume
+	ShadowReflink ShadowKind = "reflink" // a copy that shares the blocks of larger files
 	ShadowCopy    ShadowKind = "copy"
+	// ShadowUserns is an overlay in a user namespace. It has to be asked for:
+	// programs see its Root only when started through Enter.
+	ShadowUserns ShadowKind = "userns"
 )
 
 // A BaseSpec says which base is wanted.
@@ -71,6 +76,7 @@ type Base struct {
 	lock    *flock.Flock
 	rules   *ignore.Rules
 	index   func() *lookup
+	stamps  func() ([]stamp, error) // of the files in the base's own tree
 
 	mu   sync.Mutex
 	warm []string // lower layers of homes, topmost first
@@ -294,6 +300,14 @@ func (s *Store) loadBase(key string) (*Base, error) {
 		return nil, err
 	}
 	b.index = sync.OnceValue(func() *lookup { return newLookup(b.entries) })
+	b.stamps = sync.OnceValues(func() ([]stamp, error) {
+		stamps := make([]stamp, len(b.entries))
+		err := parallel(workers, len(stamps), func(i int) (err error) {
+			stamps[i], _, err = lstat(filepath.Join(dir, "tree", b.entries[i].path))
+			return err
+		})
+		return stamps, err
+	})
 	if b.about.Home {
 		b.warm = []string{filepath.Join(dir, "home")}
 	}

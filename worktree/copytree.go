@@ -39,7 +39,7 @@ func makeParents(root, name string) error {
 // copyTree copies files, links and directories with their modes and
 // modification times, and nothing else. Each file's stamp is handed to
 // copied, which may be nil and is called concurrently. When clone is set,
-// files share their blocks with the copies.
+// larger files share their blocks with the copies.
 func copyTree(ctx context.Context, from, to string, clone bool, copied func(rel string, s stamp)) error {
 	c := copier{clone: clone, copied: copied, jobs: make(chan copyJob, 4*workers)}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -200,7 +200,7 @@ func (c *copier) file(from, to int, name string, mode fs.FileMode) (stamp, error
 	if err != nil {
 		return stamp{}, err
 	}
-	if c.clone && st.Size > 0 {
+	if c.clone && st.Size >= cloneFrom {
 		err = unix.IoctlFileClone(out, in)
 	} else {
 		err = copyData(in, out, st.Size)
@@ -250,4 +250,17 @@ func copyData(in, out int, size int64) error {
 			return nil // nothing writes to what is copied
 		}
 	}
+}
+
+// moveTree renames a directory, which takes a copy when it is to be in
+// another subvolume.
+func moveTree(ctx context.Context, from, to string) error {
+	err := os.Rename(from, to)
+	if !errors.Is(err, unix.EXDEV) {
+		return err
+	}
+	if err := copyTree(ctx, from, to, true, nil); err != nil {
+		return err
+	}
+	return removeAll(ctx, from)
 }

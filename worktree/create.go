@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"path/filepath"
 
 	"github.com/bestof-dev/bestof/worktree/internal/gitexec"
 )
@@ -44,31 +43,3 @@ func Create(ctx context.Context, dir string, files map[string][]byte, message st
 	}
 	return nil
 }
-
-// GitVersion says which git is used, for people, or why none can be.
-func GitVersion(ctx context.Context) (string, error) {
-	git, err := gitexec.New("/", "")
-	if err != nil {
-		return "", err
-	}
-	major, minor, err := git.Version(ctx)
-	if err != nil {
-		return "", err
-	}
-	if major < minMajor || major == minMajor && minor < minMinor {
-		return "", fmt.Errorf("git %d.%d is too old: %d.%d or later is needed", major, minor, minMajor, minMinor)
-	}
-	return fmt.Sprintf("git %d.%d", major, minor), nil
-}
-
-// Resolve returns the id of the commit that a revision as people write it
-// names in this repository.
-func (r *Repository) Resolve(ctx context.Context, rev string) (string, error) {
-	return r.commit(ctx, rev)
-}
-
-// Dir is the directory that all shadows of the run and their homes are in.
-func (r *Run) Dir() string { return r.dir }
-
-// RunDir is where the shadows of the run of that id are, or would be.
-func (s *Store) RunDir(id string) string { return filepath.Join(s.dir, "runs", id) }

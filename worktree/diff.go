@@ -25,7 +25,7 @@ func (o *Objects) Diff(ctx context.Context, base, tree TreeID) (Change, error) {
 		return Change{}, fmt.Errorf("diff: %w", err)
 	}
 	slices.SortFunc(c.Files, func(x, y FileChange) int { return bytes.Compare([]byte(x.Path), []byte(y.Path)) })
-	if err := o.count(ctx, &c); err != nil {
+	if err := o.count(ctx, &c, nil); err != nil {
 		return Change{}, fmt.Errorf("diff: %w", err)
 	}
 	return c, nil
@@ -110,17 +110,26 @@ func (o *Objects) sides(f FileChange) (old, new []byte, err error) {
 	return old, new, nil
 }
 
-// count fills in the number of lines and the normalised key.
-func (o *Objects) count(ctx context.Context, c *Change) error {
+// count fills in the number of lines and the normalised key. Contents that
+// are at hand, by id, need not be read.
+func (o *Objects) count(ctx context.Context, c *Change, fresh map[string][]byte) error {
 	key := sha256.New()
 	for i := range c.Files {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		f := &c.Files[i]
-		old, new, err := o.sides(*f)
+		new, known := fresh[f.New]
+		side := *f
+		if known {
+			side.New = ""
+		}
+		old, read, err := o.sides(side)
 		if err != nil {
 			return err
+		}
+		if !known {
+			new = read
 		}
 		f.Binary = isBinary(old) || isBinary(new)
 		if !f.Binary && f.Old != f.New {

@@ -241,12 +241,12 @@ func (s *Store) Usage(ctx context.Context) (Usage, error) {
 // diskBytes is what a directory takes on its file system. It does not look
 // into what is mounted there, and counts what it cannot read as nothing.
 func diskBytes(ctx context.Context, dir string) int64 {
-	var top unix.Stat_t
-	if unix.Lstat(dir, &top) != nil {
+	mounts, err := mountsBelow(dir)
+	if err != nil {
 		return 0
 	}
 	var sum int64
-	seen := make(map[uint64]bool)
+	seen := make(map[[2]uint64]bool)
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -255,17 +255,15 @@ func diskBytes(ctx context.Context, dir string) int64 {
 		if err != nil || unix.Lstat(path, &st) != nil {
 			return nil
 		}
-		if st.Dev != top.Dev {
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
+		if d.IsDir() && slices.Contains(mounts, path) {
+			return fs.SkipDir
 		}
 		if st.Nlink > 1 && !d.IsDir() {
-			if seen[st.Ino] {
+			id := [2]uint64{uint64(st.Dev), st.Ino}
+			if seen[id] {
 				return nil
 			}
-			seen[st.Ino] = true
+			seen[id] = true
 		}
 		sum += st.Blocks * 512
 		return nil

@@ -65,7 +65,10 @@ type maker struct {
 func (m *maker) make(ctx context.Context) error {
 	tree := filepath.Join(m.dir, "tree")
 	git := filepath.Join(m.dir, "git")
-	for _, dir := range []string{tree, filepath.Join(git, "objects/pack"), filepath.Join(git, "objects/info"), filepath.Join(git, "refs/heads"), filepath.Join(git, "info")} {
+	if err := mkTree(tree); err != nil {
+		return err
+	}
+	for _, dir := range []string{filepath.Join(git, "objects/pack"), filepath.Join(git, "objects/info"), filepath.Join(git, "refs/heads"), filepath.Join(git, "info")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
@@ -109,7 +112,7 @@ func (m *maker) make(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(git, "index"), index, 0o644); err != nil {
 		return err
 	}
-	if err := os.Rename(git, filepath.Join(tree, ".git")); err != nil {
+	if err := moveTree(ctx, git, filepath.Join(tree, ".git")); err != nil {
 		return err
 	}
 	if err := writeEntries(filepath.Join(m.dir, "entries"), entries); err != nil {

@@ -12,12 +12,28 @@ func isNamedGit(path string) bool {
 // by code points that do not show (HFS+), by trailing dots and spaces, a
 // stream's name or the short form (NTFS).
 func refusedName(path string) string {
+	if !mayFoldToGit(path) {
+		return ""
+	}
 	for name := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == '\\' }) {
 		if foldsToGit(name) {
 			return "some systems take this name for .git"
 		}
 	}
 	return ""
+}
+
+// mayFoldToGit is quick: it says no to most paths that foldsToGit would.
+func mayFoldToGit(path string) bool {
+	for i := 0; i < len(path); i++ {
+		switch c := path[i]; {
+		case c >= 0x80:
+			return true
+		case c|0x20 == 'g' && i+2 < len(path) && path[i+1]|0x20 == 'i' && path[i+2]|0x20 == 't':
+			return true
+		}
+	}
+	return false
 }
 
 func foldsToGit(name string) bool {

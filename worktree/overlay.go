@@ -1,7 +1,6 @@
 package worktree
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,17 +11,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// How an overlay marks what it changes: in attributes that only root may
+// write, or in the user's, for which the kernel turns redirects and
+// metadata-only copies off by itself.
+const (
+	ownMarks  = "redirect_dir=off,metacopy=off"
+	userMarks = "userxattr"
+)
+
 // mountOverlay makes target show lowers, the topmost first, under a private
 // upper layer. Redirects and metadata-only copies are off, because a seal
 // reads the upper layer on its own; "volatile" is off, because such an upper
 // layer cannot be mounted again.
-func mountOverlay(lowers []string, upper, work, target string) error {
+func mountOverlay(lowers []string, upper, work, target, options string) error {
 	var escaped []string
 	for _, l := range lowers {
 		escaped = append(escaped, escapeOption(l, true))
 	}
-	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s,redirect_dir=off,metacopy=off,index=off",
-		strings.Join(escaped, ":"), escapeOption(upper, false), escapeOption(work, false))
+	options = fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s,index=off,%s",
+		strings.Join(escaped, ":"), escapeOption(upper, false), escapeOption(work, false), options)
 	if len(options) >= os.Getpagesize() {
 		return fmt.Errorf("mount overlay: the paths are too long: %d bytes", len(options))
 	}
@@ -109,18 +116,8 @@ func unmountBelow(dir string) ([]string, error) {
 	return mounts, nil
 }
 
-// tryOverlay reports why an overlay over dir's file system does not work, by
-// mounting one.
-func tryOverlay(dir string) (err error) {
-	tmp, err := os.MkdirTemp(dir, "probe-")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if _, uerr := unmountBelow(tmp); uerr == nil {
-			os.RemoveAll(tmp)
-		}
-	}()
+// tryOverlay mounts an overlay in an empty directory.
+func tryOverlay(tmp string) error {
 	at := func(name string) string { return filepath.Join(tmp, name) }
 	for _, name := range []string{"lower", "upper", "work", "root"} {
 		if err := os.Mkdir(at(name), 0o700); err != nil {
@@ -130,7 +127,7 @@ func tryOverlay(dir string) (err error) {
 	if err := os.WriteFile(at("lower/file"), []byte("x"), 0o600); err != nil {
 		return err
 	}
-	if err := mountOverlay([]string{at("lower")}, at("upper"), at("work"), at("root")); err != nil {
+	if err := mountOverlay([]string{at("lower")}, at("upper"), at("work"), at("root"), ownMarks); err != nil {
 		return err
 	}
 	// An upper layer that cannot keep a whiteout is mounted read-only.
@@ -147,48 +144,4 @@ func tryOverlay(dir string) (err error) {
 // isWhiteout reports whether an entry of an upper layer hides a lower one.
 func isWhiteout(st *unix.Stat_t) bool {
 	return st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0
-}
-
-// A Capability says whether a kind of shadow works in a directory.
-type Capability struct {
-	Kind   ShadowKind
-	Works  bool
-	Reason string // why not
-}
-
-// Capabilities tries each kind of shadow in dir, best first.
-func Capabilities(ctx context.Context, dir string) []Capability {
-	overlay := Capability{Kind: ShadowOverlay, Works: true}
-	if err := tryOverlay(dir); err != nil {
-		overlay.Works, overlay.Reason = false, err.Error()
-		if os.Geteuid() != 0 {
-			overlay.Reason = "only root may mount one: " + overlay.Reason
-		}
-	}
-	return []Capability{overlay, {Kind: ShadowCopy, Works: true}}
-}
-
-// kind chooses the kind of a shadow.
-func (s *Store) kind(want ShadowKind) (ShadowKind, error) {
-	if want == ShadowCopy {
-		return ShadowCopy, nil
-	}
-	s.probe.Do(func() {
-		dir, err := s.newWork(mark{What: "work"})
-		if err == nil {
-			err = tryOverlay(dir)
-			_ = s.discard(dir) // gc finds it otherwise
-		}
-		s.overlay = err
-	})
-	switch {
-	case want != ShadowAuto && want != ShadowOverlay:
-		return "", fmt.Errorf("%q is no kind of shadow: use overlay or copy", want)
-	case s.overlay == nil:
-		return ShadowOverlay, nil
-	case want == ShadowOverlay:
-		return "", fmt.Errorf("overlay shadows do not work in %s: %w", s.dir, s.overlay)
-	default:
-		return ShadowCopy, nil
-	}
 }

@@ -104,7 +104,12 @@ func (f *fixture) open() *Repository {
 // newStore opens a store of a test's own, which is empty of mounts at the end.
 func newStore(t testing.TB) *Store {
 	t.Helper()
-	s, err := OpenStore(filepath.Join(t.TempDir(), "store"))
+	return newStoreAt(t, filepath.Join(t.TempDir(), "store"))
+}
+
+func newStoreAt(t testing.TB, dir string) *Store {
+	t.Helper()
+	s, err := OpenStore(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

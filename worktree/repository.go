@@ -164,6 +164,28 @@ func (r *Repository) Identity(ctx context.Context) (name, email string, err erro
 	return line[:open], line[open+2 : end], nil
 }
 
+// Resolve returns the id of the commit that a revision as people write it
+// names in this repository.
+func (r *Repository) Resolve(ctx context.Context, rev string) (string, error) {
+	return r.commit(ctx, rev)
+}
+
+// GitVersion says which git is used, for people, or why none can be.
+func GitVersion(ctx context.Context) (string, error) {
+	git, err := gitexec.New("/", "")
+	if err != nil {
+		return "", err
+	}
+	major, minor, err := git.Version(ctx)
+	if err != nil {
+		return "", err
+	}
+	if major < minMajor || major == minMajor && minor < minMinor {
+		return "", fmt.Errorf("git %d.%d is too old: %d.%d or later is needed", major, minor, minMajor, minMinor)
+	}
+	return fmt.Sprintf("git %d.%d", major, minor), nil
+}
+
 // commit resolves a revision that a user wrote.
 func (r *Repository) commit(ctx context.Context, rev string) (string, error) {
 	if strings.HasPrefix(rev, "-") || rev == "" {

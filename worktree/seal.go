@@ -32,6 +32,9 @@ func (l Limits) orDefaults() Limits {
 	}
 }
 
+// maxFresh bounds what is kept in memory of what was sealed.
+const maxFresh = 32 << 20
+
 // maxListed bounds how many names a walk looks at, ignored ones included.
 const maxListed = 5_000_000
 
@@ -55,11 +58,12 @@ type walker struct {
 	lookup  *lookup
 	rules   *ignore.Rules
 	limits  Limits
-	lenient bool // pass over what would be refused
-	overlay bool // it is the upper layer of one
+	lenient bool   // pass over what would be refused
+	overlay string // the names of its marks begin so when it is the upper layer of one
 	// unchanged tells from a stamp alone that a file of the base is as it was.
 	unchanged func(i int, s stamp, mode uint32) bool
-	to        *packWriter // where new blobs go; may be nil
+	to        *packWriter       // where new blobs go; may be nil
+	fresh     map[string][]byte // some of them, by id; may be nil
 
 	seen    []bool // by entry: it is there, changed or not
 	changed []bool // by entry: replaced by now[i]
@@ -94,7 +98,7 @@ func fileMode(mode uint32) Mode {
 // there until something in it says otherwise.
 func (w *walker) walk(ctx context.Context, dir string, expect *stamp) error {
 	w.seen, w.changed, w.now = make([]bool, len(w.entries)), make([]bool, len(w.entries)), make(map[int]entry)
-	if w.overlay {
+	if w.overlay != "" {
 		for i := range w.seen {
 			w.seen[i] = true
 		}
@@ -129,7 +133,7 @@ func (w *walker) dir(ctx context.Context, fd int, dir string, depth int, ignored
 	if depth > w.limits.Depth {
 		return &SealError{dir, fmt.Sprintf("it is more than %d directories deep", w.limits.Depth)}
 	}
-	if w.overlay {
+	if w.overlay != "" {
 		if err := w.layer(fd, dir); err != nil {
 			return err
 		}
@@ -155,7 +159,7 @@ func (w *walker) dir(ctx context.Context, fd int, dir string, depth int, ignored
 
 // layer looks at the marks that an overlay leaves on a directory.
 func (w *walker) layer(fd int, dir string) error {
-	opaque, err := xattr(fd, "trusted.overlay.opaque")
+	opaque, err := xattr(fd, w.overlay+"opaque")
 	if err != nil {
 		return fmt.Errorf("seal: %s: %w", quote(dir), err)
 	}
@@ -166,7 +170,7 @@ func (w *walker) layer(fd int, dir string) error {
 	default:
 		return &SealError{dir, "the overlay marked it in a way that is not known"}
 	}
-	redirect, err := xattr(fd, "trusted.overlay.redirect")
+	redirect, err := xattr(fd, w.overlay+"redirect")
 	if err != nil {
 		return fmt.Errorf("seal: %s: %w", quote(dir), err)
 	}
@@ -219,7 +223,7 @@ func (w *walker) name(ctx context.Context, dirfd int, dir, name string, depth in
 	if err := unix.Fstatat(dirfd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return &SealError{full, "it moved while it was read"}
 	}
-	if w.overlay && isWhiteout(&st) {
+	if w.overlay != "" && isWhiteout(&st) {
 		w.gone(full)
 		return nil
 	}
@@ -243,7 +247,7 @@ func (w *walker) name(ctx context.Context, dirfd int, dir, name string, depth in
 	}
 	switch kind {
 	case unix.S_IFDIR:
-		if w.overlay && tracked {
+		if w.overlay != "" && tracked {
 			w.seen[i] = false
 		}
 		fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -255,7 +259,7 @@ func (w *walker) name(ctx context.Context, dirfd int, dir, name string, depth in
 		}
 		return w.dir(ctx, fd, full, depth+1, ignored || w.rules.Here(full, true))
 	case unix.S_IFREG, unix.S_IFLNK:
-		if w.overlay && isTree {
+		if w.overlay != "" && isTree {
 			w.gone(full)
 		}
 		return w.file(dirfd, full, name, &st, i, tracked)
@@ -305,6 +309,9 @@ func (w *walker) file(dirfd int, full, name string, st *unix.Stat_t, i int, trac
 		if err := w.to.add(plumbing.BlobObject, e.id, data); err != nil {
 			return fmt.Errorf("seal: %w", err)
 		}
+	}
+	if w.fresh != nil && w.bytes < maxFresh {
+		w.fresh[e.id.String()] = data
 	}
 	if tracked {
 		w.changed[i] = true
@@ -393,11 +400,11 @@ func (w *walker) result() (entries []entry, dirs map[string]bool) {
 func (w *walker) fileChanges() []FileChange {
 	var out []FileChange
 	for i, e := range w.entries {
+		if w.seen[i] && !w.changed[i] {
+			continue
+		}
 		f := FileChange{Path: e.path, OldMode: e.mode, Old: e.id.String()}
 		if w.seen[i] {
-			if !w.changed[i] {
-				continue
-			}
 			f.NewMode, f.New = w.now[i].mode, w.now[i].id.String()
 		}
 		out = append(out, f)

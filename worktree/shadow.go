@@ -20,6 +20,9 @@ import (
 type Run struct {
 	store *Store
 	dir   string
+
+	mu      sync.Mutex
+	holders []*holder
 }
 
 // NewRun claims the name of a run. Of several processes that try at once, one
@@ -47,9 +50,17 @@ func (s *Store) NewRun(ctx context.Context, id, recordDir string) (*Run, error) 
 	return r, nil
 }
 
+// Dir is the directory that all shadows of the run and their homes are in.
+func (r *Run) Dir() string { return r.dir }
+
 // Close removes the run's shadows and what was sealed from them. What is to
 // stay must have been kept before.
 func (r *Run) Close(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, h := range r.holders {
+		h.stop()
+	}
 	if _, err := unmountBelow(r.dir); err != nil {
 		return fmt.Errorf("close run: %w", err)
 	}
@@ -69,6 +80,8 @@ type Shadow struct {
 	top  stamp // of the directory that a seal reads
 
 	stamps []stamp // by entry of the base, for copies
+	mounts []layers
+	holder *holder // for userns
 	notes  []string
 
 	mu   sync.Mutex
@@ -95,20 +108,34 @@ func (sh *Shadow) make(ctx context.Context) error {
 		return err
 	}
 	tree := filepath.Join(sh.base.dir, "tree")
+	if sh.kind == ShadowBtrfs {
+		if err := snapshotTree(tree, sh.Root()); err != nil {
+			return err
+		}
+		return sh.opened(sh.Root())
+	}
 	if err := os.Mkdir(sh.Root(), 0o755); err != nil {
 		return err
 	}
-	if sh.kind == ShadowOverlay {
+	if sh.kind == ShadowOverlay || sh.kind == ShadowUserns {
 		if err := sh.layer("tree", []string{tree}, sh.Root(), 0o755); err != nil {
 			return err
 		}
-		s, _, err := lstat(filepath.Join(sh.dir, "tree-upper"))
-		sh.top = s
-		return err
+		if sh.kind == ShadowUserns {
+			h, err := startHolder(sh.mounts)
+			if err != nil {
+				return err
+			}
+			sh.holder = h
+			sh.run.mu.Lock()
+			sh.run.holders = append(sh.run.holders, h)
+			sh.run.mu.Unlock()
+		}
+		return sh.opened(filepath.Join(sh.dir, "tree-upper"))
 	}
 	files := sh.base.index().files
 	sh.stamps = make([]stamp, len(sh.base.entries))
-	if err := copyTree(ctx, tree, sh.Root(), false, func(rel string, s stamp) {
+	if err := copyTree(ctx, tree, sh.Root(), sh.kind == ShadowReflink, func(rel string, s stamp) {
 		if i, ok := files[rel]; ok {
 			sh.stamps[i] = s
 		}
@@ -121,7 +148,12 @@ func (sh *Shadow) make(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(sh.Root(), ".git/index"), index, 0o644); err != nil {
 		return err
 	}
-	s, _, err := lstat(sh.Root())
+	return sh.opened(sh.Root())
+}
+
+// opened remembers the directory that a seal will read.
+func (sh *Shadow) opened(dir string) error {
+	s, _, err := lstat(dir)
 	sh.top = s
 	return err
 }
@@ -134,7 +166,11 @@ func (sh *Shadow) layer(what string, lowers []string, target string, perm os.Fil
 			return err
 		}
 	}
-	return mountOverlay(lowers, upper, work, target)
+	if sh.kind == ShadowUserns {
+		sh.mounts = append(sh.mounts, layers{lowers, upper, work, target})
+		return nil
+	}
+	return mountOverlay(lowers, upper, work, target, ownMarks)
 }
 
 func (sh *Shadow) makeHome(ctx context.Context) error {
@@ -147,13 +183,14 @@ func (sh *Shadow) makeHome(ctx context.Context) error {
 	if len(warm) == 0 {
 		return nil
 	}
-	if sh.kind == ShadowOverlay {
+	if sh.kind == ShadowOverlay || sh.kind == ShadowUserns {
 		return sh.layer("home", warm, sh.Home(), 0o700)
 	}
-	return copyTree(ctx, warm[0], sh.Home(), false, nil)
+	return copyTree(ctx, warm[0], sh.Home(), sh.kind == ShadowReflink || sh.kind == ShadowBtrfs, nil)
 }
 
-// Root is the directory of the tree.
+// Root is the directory of the tree, for programs that are started with what
+// Enter returns before their command line.
 func (sh *Shadow) Root() string { return filepath.Join(sh.dir, "root") }
 
 // Home is a private directory beside the tree. It starts as what setup and
@@ -176,6 +213,13 @@ func (sh *Shadow) Remove(ctx context.Context) error {
 	if _, err := unmountBelow(sh.dir); err != nil {
 		return fmt.Errorf("remove shadow: %w", err)
 	}
+	if sh.holder != nil {
+		sh.holder.stop()
+		sh.holder = nil
+	}
+	if sh.kind == ShadowBtrfs {
+		_ = subvolume(btrfsDestroy, sh.Root(), 0) // quick; what stays is deleted file by file
+	}
 	if err := sh.run.store.discard(sh.dir); err != nil {
 		return fmt.Errorf("remove shadow: %w", err)
 	}
@@ -192,8 +236,11 @@ func (b *Base) Warm(ctx context.Context, sh *Shadow) error {
 	defer b.mu.Unlock()
 	to := filepath.Join(sh.run.dir, "warm-"+filepath.Base(sh.dir))
 	from, layered := sh.Home(), false
-	if sh.kind == ShadowOverlay && len(b.warm) > 0 {
-		if err := unmount(sh.Home()); err != nil {
+	if (sh.kind == ShadowOverlay || sh.kind == ShadowUserns) && len(b.warm) > 0 {
+		if sh.holder != nil {
+			sh.holder.stop() // which takes the tree away too
+			sh.holder = nil
+		} else if err := unmount(sh.Home()); err != nil {
 			return fmt.Errorf("keep a warm home: %w", err)
 		}
 		from, layered = filepath.Join(sh.dir, "home-upper"), true
@@ -218,11 +265,22 @@ func (sh *Shadow) Seal(ctx context.Context, l Limits) (*Sealed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seal: %w", err)
 	}
-	w := walker{entries: b.entries, lookup: b.index(), rules: b.rules, limits: l.orDefaults(), to: to}
+	w := walker{entries: b.entries, lookup: b.index(), rules: b.rules, limits: l.orDefaults(), to: to, fresh: make(map[string][]byte)}
 	dir := sh.Root()
-	if sh.kind == ShadowOverlay {
-		w.overlay, dir = true, filepath.Join(sh.dir, "tree-upper")
-	} else {
+	switch sh.kind {
+	case ShadowOverlay, ShadowUserns:
+		w.overlay, dir = "trusted.overlay.", filepath.Join(sh.dir, "tree-upper")
+		if sh.kind == ShadowUserns {
+			w.overlay = "user.overlay."
+		}
+	case ShadowBtrfs:
+		stamps, err := b.stamps()
+		if err != nil {
+			to.abandon()
+			return nil, fmt.Errorf("seal: %w", err)
+		}
+		w.unchanged = unchanged(b.entries, stamps)
+	default:
 		w.unchanged = unchanged(b.entries, sh.stamps)
 	}
 	tree, err := w.seal(ctx, dir, &sh.top)
@@ -236,7 +294,7 @@ func (sh *Shadow) Seal(ctx context.Context, l Limits) (*Sealed, error) {
 	b.objects.reopen(git)
 	s := &Sealed{Tree: TreeID(tree.String()), Notes: w.notes(b)}
 	s.Change = Change{Base: b.Tree(), Tree: s.Tree, Files: w.fileChanges()}
-	if err := b.objects.count(ctx, &s.Change); err != nil {
+	if err := b.objects.count(ctx, &s.Change, w.fresh); err != nil {
 		return nil, fmt.Errorf("seal: %w", err)
 	}
 	for _, link := range b.about.Links {
@@ -308,7 +366,7 @@ func (r *Run) NewVerification(ctx context.Context, b *Base, name string, tree Tr
 
 // apply writes a change into a shadow in which nothing has run.
 func (sh *Shadow) apply(files []FileChange, protected func(string) bool) error {
-	root, err := os.OpenRoot(sh.Root())
+	root, err := os.OpenRoot(sh.HostRoot())
 	if err != nil {
 		return err
 	}

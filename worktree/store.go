@@ -24,8 +24,7 @@ type Store struct {
 	dir     string
 	reaping sync.WaitGroup
 
-	probe   sync.Once
-	overlay error // why overlays do not work here
+	probes probes
 }
 
 // markFile proves that a directory is ours: it names the inode of the
@@ -138,6 +137,9 @@ func onlyTemporary(names []fs.DirEntry) bool {
 func (s *Store) path(elem ...string) string {
 	return filepath.Join(append([]string{s.dir}, elem...)...)
 }
+
+// RunDir is where the shadows of the run of that id are, or would be.
+func (s *Store) RunDir(id string) string { return filepath.Join(s.dir, "runs", id) }
 
 var validID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 

@@ -1,0 +1,133 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// A kind of shadow, and how to find out whether it works in a directory, which
+// is empty and whose mounts and files are removed afterwards.
+var shadowKinds = []struct {
+	kind ShadowKind
+	try  func(dir string) error
+	auto bool // chosen without being asked for
+}{
+	{ShadowOverlay, tryOverlay, true},
+	{ShadowBtrfs, tryBtrfs, true},
+	{ShadowReflink, tryReflink, true},
+	{ShadowCopy, func(string) error { return nil }, true},
+	{ShadowUserns, tryUserns, false},
+}
+
+// A Capability says whether a kind of shadow works in a directory.
+type Capability struct {
+	Kind   ShadowKind
+	Works  bool
+	Reason string // why not
+}
+
+// Capabilities tries each kind of shadow in dir, best first.
+func Capabilities(ctx context.Context, dir string) []Capability {
+	var out []Capability
+	for _, k := range shadowKinds {
+		c := Capability{Kind: k.kind, Works: true}
+		if err := tryKind(dir, k.try); err != nil {
+			c.Works, c.Reason = false, err.Error()
+			if k.kind == ShadowOverlay && os.Geteuid() != 0 {
+				c.Reason = "only root may mount one: " + c.Reason
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func tryKind(dir string, try func(string) error) error {
+	tmp, err := os.MkdirTemp(dir, "probe-")
+	if err != nil {
+		return err
+	}
+	err = try(tmp)
+	if _, uerr := unmountBelow(tmp); uerr != nil {
+		return errors.Join(err, uerr)
+	}
+	return errors.Join(err, removeAll(context.Background(), tmp))
+}
+
+// probes remembers what was found out about a store's directory.
+type probes struct {
+	mu    sync.Mutex
+	known map[ShadowKind]error
+}
+
+// works reports why a kind of shadow does not work in the store.
+func (s *Store) works(kind ShadowKind, try func(string) error) error {
+	s.probes.mu.Lock()
+	defer s.probes.mu.Unlock()
+	if err, ok := s.probes.known[kind]; ok {
+		return err
+	}
+	dir, err := s.newWork(mark{What: "work"})
+	if err == nil {
+		err = tryKind(dir, try)
+		_ = s.discard(dir) // gc finds it otherwise
+	}
+	if s.probes.known == nil {
+		s.probes.known = make(map[ShadowKind]error)
+	}
+	s.probes.known[kind] = err
+	return err
+}
+
+// kind chooses the kind of a shadow.
+func (s *Store) kind(want ShadowKind) (ShadowKind, error) {
+	var names []string
+	for _, k := range shadowKinds {
+		names = append(names, string(k.kind))
+		if want != k.kind && (want != ShadowAuto || !k.auto) {
+			continue
+		}
+		err := s.works(k.kind, k.try)
+		if err == nil {
+			return k.kind, nil
+		}
+		if want != ShadowAuto {
+			return "", fmt.Errorf("%s shadows do not work in %s: %w", want, s.dir, err)
+		}
+	}
+	slices.Sort(names)
+	return "", fmt.Errorf("%q is no kind of shadow: use one of %s", want, strings.Join(names, ", "))
+}
+
+// cloneFrom is the size from which sharing a file's blocks costs less than
+// copying them.
+const cloneFrom = 16 << 10
+
+// tryReflink makes one file share the blocks of another.
+func tryReflink(dir string) error {
+	if err := os.WriteFile(filepath.Join(dir, "a"), make([]byte, cloneFrom), 0o600); err != nil {
+		return err
+	}
+	in, err := os.Open(filepath.Join(dir, "a"))
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(filepath.Join(dir, "b"))
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	if err := unix.IoctlFileClone(int(out.Fd()), int(in.Fd())); err != nil {
+		return fmt.Errorf("share the blocks of a file: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+package worktree
+
+import (
+	"bufio"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A holder is a process that owns a user and a mount namespace with overlays
+// in it. They live as long as it does, or as anything that entered them.
+type holder struct {
+	cmd   *exec.Cmd
+	input io.Closer // its end is the holder's
+	once  sync.Once
+}
+
+// A layers is one overlay to mount.
+type layers struct {
+	Lowers              []string
+	Upper, Work, Target string
+}
+
+// holderName is what a holder calls itself.
+const holderName = "bestof-mounts"
+
+// holds says that this program's main calls HoldMounts, so that running it
+// again gives a holder and not the program.
+var holds atomic.Bool
+
+// HoldMounts has to be the first thing a program does that wants shadows of
+// kind userns: they are held by the program itself, started anew. In such a
+// process it returns true when its work is done, and main should return.
+func HoldMounts() bool {
+	holds.Store(true)
+	if len(os.Args) != 1 || os.Args[0] != holderName {
+		return false
+	}
+	if err := hold(os.Stdin); err != nil {
+		fmt.Println(err)
+		return true
+	}
+	fmt.Println("ok")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return true
+}
+
+func hold(in io.Reader) error {
+	var mounts []layers
+	if err := gob.NewDecoder(in).Decode(&mounts); err != nil {
+		return fmt.Errorf("hold mounts: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return fmt.Errorf("hold mounts: %w", err)
+	}
+	for _, m := range mounts {
+		if err := mountOverlay(m.Lowers, m.Upper, m.Work, m.Target, userMarks); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startHolder mounts overlays in namespaces of their own.
+func startHolder(mounts []layers) (*holder, error) {
+	if !holds.Load() {
+		return nil, errors.New("this program does not hold mounts: its main does not call HoldMounts")
+	}
+	uid, gid := os.Geteuid(), os.Getegid()
+	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{holderName}, Env: []string{}, Dir: "/", Stderr: io.Discard}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Setpgid: true, Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: gid, Size: 1}},
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("make a user namespace: %w", err)
+	}
+	h := &holder{cmd: cmd, input: in}
+	err = gob.NewEncoder(in).Encode(mounts)
+	answer, rerr := bufio.NewReader(io.LimitReader(out, 4096)).ReadString('\n')
+	if answer == "ok\n" && err == nil {
+		return h, nil
+	}
+	h.stop()
+	if answer = strings.TrimSpace(answer); answer == "" {
+		return nil, fmt.Errorf("hold mounts: %w", errors.Join(err, rerr))
+	}
+	return nil, errors.New(answer)
+}
+
+// stop ends the holder. What it mounted is gone once all that entered is.
+func (h *holder) stop() {
+	h.once.Do(func() {
+		h.input.Close()
+		_ = h.cmd.Process.Kill() // it has nothing to finish
+		_ = h.cmd.Wait()
+	})
+}
+
+// path is where this process finds what the holder sees at a path.
+func (h *holder) path(name string) string {
+	return filepath.Join("/proc", strconv.Itoa(h.cmd.Process.Pid), "root", name)
+}
+
+// enter is the beginning of a command line that runs the rest of it in the
+// holder's namespaces, as the process that it is started as.
+func (h *holder) enter() ([]string, error) {
+	nsenter, err := exec.LookPath("nsenter")
+	if err != nil {
+		return nil, errors.New("nsenter, of util-linux, is not installed, or not on PATH")
+	}
+	return []string{nsenter, "--preserve-credentials", "--user", "--mount", "--target", strconv.Itoa(h.cmd.Process.Pid), "--"}, nil
+}
+
+// tryUserns mounts an overlay in a user namespace and deletes in it.
+func tryUserns(dir string) error {
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"lower", "upper", "work", "root"} {
+		if err := os.Mkdir(at(name), 0o700); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(at("lower/file"), []byte("x"), 0o600); err != nil {
+		return err
+	}
+	h, err := startHolder([]layers{{[]string{at("lower")}, at("upper"), at("work"), at("root")}})
+	if err != nil {
+		return err
+	}
+	defer h.stop()
+	if _, err := h.enter(); err != nil {
+		return err
+	}
+	if err := os.Remove(h.path(at("root/file"))); err != nil {
+		return fmt.Errorf("delete in an overlay: %w", err)
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(at("upper/file"), &st); err != nil || !isWhiteout(&st) {
+		return errors.New("an overlay here records deletions in a way that is not known")
+	}
+	return nil
+}
+
+// Enter is the beginning of a command line that must stand before every
+// program that is to see the shadow, its Home included: the sandbox too has
+// to be started with it. It is empty for all kinds but userns.
+func (sh *Shadow) Enter() ([]string, error) {
+	if sh.holder == nil {
+		return nil, nil
+	}
+	return sh.holder.enter()
+}
+
+// HostRoot is where this process itself finds the tree. It is Root for all
+// kinds but userns.
+func (sh *Shadow) HostRoot() string {
+	if sh.holder == nil {
+		return sh.Root()
+	}
+	return sh.holder.path(sh.Root())
+}
