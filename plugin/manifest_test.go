@@ -158,9 +158,11 @@ scope = ["origin only"]
 key = "a.b-c_d"
 value = ["x", 1, 1.5, true, 2020-01-01]
 purpose = "why"`, ""},
-		"another language key": {"name='x'\n[runtime]\nargv=['a']\ntimeout_secs=1\nlanguage='python'", `plugin.toml:5: unknown key "runtime.language"`},
-		"a version":            {"name='x'\nversion='1'", `plugin.toml:2: unknown key "version"`},
-		"an mcp server":        {"name='x'\n[[mcp]]\nname='y'", `plugin.toml:2: unknown key "mcp"`},
+		"another language key":  {"name='x'\n[runtime]\nargv=['a']\ntimeout_secs=1\nlanguage='python'", `plugin.toml:5: unknown key "runtime.language"`},
+		"a version":             {"name='x'\nversion='1'", `plugin.toml:2: unknown key "version"`},
+		"a later version's key": {"name='x'\n[loop]\nparticipation='steering'\npoints=['before_turn']\nbefore_turn_stages=['execute']", `plugin.toml:5: unknown key "loop.before_turn_stages"`},
+		"a role alone":          {"name='x'\n[loop]\nparticipation='steering'\n[roles.verifier]\ntier='verifier'", `plugin.toml:4: [roles.verifier] needs a [subloop]`},
+		"an mcp server":         {"name='x'\n[[mcp]]\nname='y'", `plugin.toml:2: unknown key "mcp"`},
 	} {
 		_, err := plugin.Parse([]byte(c.text))
 		if c.want == "" && err != nil || c.want != "" && (err == nil || err.Error() != c.want) {
