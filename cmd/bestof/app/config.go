@@ -23,6 +23,7 @@ type fileConfig struct {
 	Agents  map[string]agentSettings `toml:"agents"`
 	Sandbox sandboxSettings          `toml:"sandbox"`
 	Rank    rankSettings             `toml:"rank"`
+	Plugins pluginSettings           `toml:"plugins"`
 	Keep    keepSettings             `toml:"keep"`
 }
 
@@ -48,6 +49,7 @@ type runSettings struct {
 	History        *string   `toml:"history"`
 	Holds          *int      `toml:"holds"`
 	VerifyTimeouts *bool     `toml:"verify_timeouts"`
+	Plugins        *string   `toml:"plugins"`
 }
 
 type agentSettings struct {
@@ -67,6 +69,10 @@ type sandboxSettings struct {
 
 type rankSettings struct {
 	Measurements []string `toml:"measurements"`
+}
+
+type pluginSettings struct {
+	Candidates *int `toml:"candidates"`
 }
 
 type keepSettings struct {
@@ -175,6 +181,8 @@ func merge(first, second fileConfig) fileConfig {
 	r.History = either(r.History, s.History)
 	r.Holds = either(r.Holds, s.Holds)
 	r.VerifyTimeouts = either(r.VerifyTimeouts, s.VerifyTimeouts)
+	r.Plugins = either(r.Plugins, s.Plugins)
+	first.Plugins.Candidates = either(first.Plugins.Candidates, second.Plugins.Candidates)
 	if r.Protect == nil {
 		r.Protect = s.Protect
 	}

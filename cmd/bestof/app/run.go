@@ -32,6 +32,7 @@ import (
 	"github.com/bestof-dev/bestof/orchestrator"
 	"github.com/bestof-dev/bestof/orchestrator/event"
 	"github.com/bestof-dev/bestof/orchestrator/record"
+	"github.com/bestof-dev/bestof/plugin/store"
 	"github.com/bestof-dev/bestof/worktree"
 )
 
@@ -64,6 +65,7 @@ type runOptions struct {
 	adopt          string
 	history        string
 	verifyTimeouts bool
+	plugins        string
 	dryRun         bool
 
 	// Not flags: what revise and demo pass on.
@@ -96,6 +98,7 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.adopt, "adopt", "none", "what to do with the winner: none | apply | branch[=NAME]")
 	f.StringVar(&o.history, "history", "1", "how many commits a candidate can read: `N` | full")
 	f.BoolVar(&o.verifyTimeouts, "verify-timeouts", false, "verify what a candidate left when its time was up")
+	f.StringVar(&o.plugins, "plugins", "all", "which installed plugins take part: all | none | `NAME,…`")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would run, and run nothing")
 }
 
@@ -181,6 +184,7 @@ func (o *runOptions) fill(f runSettings, given func(string) bool) {
 	fillIn(&o.adopt, f.Adopt, given("adopt"))
 	fillIn(&o.history, f.History, given("history"))
 	fillIn(&o.verifyTimeouts, f.VerifyTimeouts, given("verify-timeouts"))
+	fillIn(&o.plugins, f.Plugins, given("plugins"))
 	// Flags add to what the configuration protects; they never take from it.
 	o.protect = append(slices.Clone(f.Protect), o.protect...)
 	o.unprotect = append(slices.Clone(f.Unprotect), o.unprotect...)
@@ -277,8 +281,20 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 	if err != nil {
 		return none, err
 	}
-	if len(test) == 0 && o.allow != "undecided" {
-		return none, usagef("there is nothing to verify with: give a test with --test 'COMMAND', or --allow undecided for a ranking without evidence")
+	plugins, err := a.takePart(s, o.plugins)
+	if err != nil {
+		return none, err
+	}
+	arbiter := slices.ContainsFunc(plugins, func(p store.Installed) bool { return p.Loop.MayHold() })
+	if len(test) == 0 && !arbiter && o.allow != "undecided" {
+		return none, usagef("there is nothing to verify with: give a test with --test 'COMMAND', install a plugin that verifies, or ask for a ranking without evidence with --allow undecided")
+	}
+	ceiling, err := file.widest()
+	if err != nil {
+		return none, err
+	}
+	if n := a.wanted(plugins, ceiling); n > 0 && !counted && !strings.ContainsAny(o.agents, ":,") {
+		o.candidates, counted = n, true
 	}
 	seats, counts, err := seatsOf(o, file, counted)
 	if err != nil {
@@ -292,7 +308,8 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 		return none, err
 	}
 	hidden := []string{s.repo.Root(), s.home, s.scratch}
-	sb, note, err := choose.Choose(ctx, o.sandbox, sandbox.Options{Environ: a.Environ, Read: expandHome(file.Sandbox.Read, a.getenv("HOME")), Hidden: hidden})
+	options := sandbox.Options{Environ: a.Environ, Read: expandHome(file.Sandbox.Read, a.getenv("HOME")), Hidden: hidden}
+	sb, note, err := choose.Choose(ctx, o.sandbox, options)
 	if err != nil {
 		return none, usageError{err}
 	}
@@ -329,8 +346,11 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 			Isolation: sb.Isolation(), Network: sandbox.Network(o.network), TimeoutMS: o.timeout.Milliseconds(), DeadlineMS: o.deadline.Milliseconds(),
 			Jobs: o.jobs, Protect: o.protect, ExtraProtect: o.protect, Unprotect: o.unprotect, Repeat: o.repeat, Stop: o.stop, Adopt: o.adopt,
 			MaxHolds: o.holds, AllowUndecided: o.allow == "undecided", Rank: goals, TestTimeoutMS: o.testTimeout.Milliseconds(),
-			Rev: rev, Sandbox: o.sandbox, ShadowKind: o.shadow, SetupNetwork: sandbox.Network(o.setupNetwork), VerifyTimeouts: o.verifyTimeouts,
+			Plugins: o.plugins, Rev: rev, Sandbox: o.sandbox, ShadowKind: o.shadow, SetupNetwork: sandbox.Network(o.setupNetwork), VerifyTimeouts: o.verifyTimeouts,
 		},
+	}
+	for _, p := range plugins {
+		cfg.Plugins = append(cfg.Plugins, turnPlugin(p, o.task, options))
 	}
 	return cfg, nil
 }
@@ -550,6 +570,7 @@ func (a *app) printPlan(cfg orchestrator.Config) error {
 		{"isolation", s.Isolation.Summary},
 		{"network", string(s.Network)},
 		{"time", fmt.Sprintf("%s a candidate, at most %s for all", cfg.Timeout, worstCase(cfg))},
+		{"plugins", pluginNames(cfg.Plugins)},
 		{"adopt", s.Adopt},
 	}
 	if len(s.Setup) > 0 {
@@ -562,6 +583,17 @@ func (a *app) printPlan(cfg orchestrator.Config) error {
 	}
 	_, err := fmt.Fprintln(a.Out, "nothing was run")
 	return err
+}
+
+func pluginNames(plugins []orchestrator.Plugin) string {
+	if len(plugins) == 0 {
+		return "none but the built-in one"
+	}
+	var names []string
+	for _, p := range plugins {
+		names = append(names, fmt.Sprintf("%s (%s)", p.Name, p.Origin.Level))
+	}
+	return strings.Join(names, ", ")
 }
 
 // worstCase is how long the candidates can take in all.

@@ -51,6 +51,11 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			e.Setenv("BESTOF", program)
+			examples, err := filepath.Abs("../../../plugin/examples")
+			if err != nil {
+				return err
+			}
+			e.Setenv("EXAMPLES", examples)
 			e.Setenv("LANG", "C.UTF-8")
 			e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 			for _, name := range []string{"PYENV_ROOT", "GOFLAGS", "GOCACHE", "GOMODCACHE"} {
