@@ -103,7 +103,7 @@ func eachBlob(ctx context.Context, files []sourceFile, f func(from int, data [][
 			}
 			return ctx.Err()
 		})
-		if errors.Is(err, gitexec.ErrMissing) {
+		if errors.Is(err, gitexec.ErrMissing) || repo.partial && gitexec.Code(err) > 0 {
 			err = errMissingObject
 		}
 		from += len(ids)

@@ -183,6 +183,41 @@ func TestHazardRepositories(t *testing.T) {
 			start(f)
 			writeFiles(t, f.dir, map[string]string{"lib/code.txt": "edited\n", "lib/new.txt": "new\n"})
 		})},
+		{name: "nested submodules, dirty and ahead", note: "submodule lib/inner", present: []string{"lib/code.txt", "lib/inner/deep.txt", "lib/inner/new.txt"}, missing: []string{"lib/inner/x.tmp"}, build: ok(func(t *testing.T, f *fixture) {
+			make := func(name, file string) *fixture {
+				sub := &fixture{t, filepath.Join(filepath.Dir(f.dir), name)}
+				run(t, "", nil, "git", "init", "-q", sub.dir)
+				sub.write(map[string]string{file: name + "\n", ".gitignore": "*.tmp\n"}).commit(name)
+				return sub
+			}
+			inner, lib := make("inner", "deep.txt"), make("lib", "code.txt")
+			lib.git("submodule", "--quiet", "add", inner.dir, "inner")
+			lib.commit("inner")
+			f.git("submodule", "--quiet", "add", lib.dir, "lib")
+			f.git("submodule", "--quiet", "update", "--init", "--recursive")
+			start(f)
+			in := &fixture{t, filepath.Join(f.dir, "lib/inner")}
+			in.write(map[string]string{"deep.txt": "committed\n"}).commit("ahead")
+			in.write(map[string]string{"deep.txt": "edited\n", "new.txt": "new\n", "x.tmp": "ignored"})
+		})},
+		{name: ".git is a file", branch: true, build: ok(func(t *testing.T, f *fixture) {
+			start(f)
+			f.git("init", "-q", "--separate-git-dir", filepath.Join(filepath.Dir(f.dir), "elsewhere.git"))
+		})},
+		{name: "working-tree-encoding", build: ok(func(t *testing.T, f *fixture) {
+			f.write(map[string]string{"wide.txt": "\xff\xfeh\x00i\x00\n\x00", ".gitattributes": "wide.txt text working-tree-encoding=UTF-16\n"})
+			start(f)
+		}), present: []string{"wide.txt"}},
+		{name: "packed, with alternates", branch: true, build: func(t *testing.T, f *fixture) string {
+			start(f)
+			f.git("repack", "-adq")
+			dir := filepath.Join(filepath.Dir(f.dir), "col:on \"q")
+			f.git("clone", "-q", "--shared", f.dir, dir)
+			writeFiles(t, dir, map[string]string{"more.txt": "more\n"})
+			run(t, dir, nil, "git", "add", "-A")
+			run(t, dir, nil, "git", "commit", "-qm", "more")
+			return dir
+		}},
 		{name: "inside a submodule", build: func(t *testing.T, f *fixture) string {
 			lib := &fixture{t, filepath.Join(filepath.Dir(f.dir), "lib")}
 			run(t, "", nil, "git", "init", "-q", lib.dir)

@@ -67,6 +67,9 @@ func open(ctx context.Context, git *gitexec.Git, dir string) (*Repository, error
 	r := &Repository{}
 	git = git.In(dir)
 	gitDir, err := git.Line(ctx, "rev-parse", "--absolute-git-dir")
+	if name := gitexec.UnknownExtension(err); name != "" {
+		return nil, fmt.Errorf("open repository: %s uses the extension %q, which the installed git does not know: install a newer git", dir, name)
+	}
 	if gitexec.Code(err) > 0 {
 		return nil, fmt.Errorf("open repository: %s is not in a git repository that can be read: %w", dir, err)
 	}

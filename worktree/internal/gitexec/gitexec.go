@@ -45,6 +45,21 @@ func Code(err error) int {
 	return -1
 }
 
+// UnknownExtension is the name of the repository extension, or the format of
+// the repository, for which git refused it; "" when that is not in err.
+func UnknownExtension(err error) string {
+	var e *Error
+	if !errors.As(err, &e) {
+		return ""
+	}
+	for _, head := range []string{"unknown repository extension found:", "unknown repository extensions found:", "Expected git repo version"} {
+		if _, rest, ok := strings.Cut(e.Stderr, head); ok {
+			return strings.Join(strings.Fields(rest), " ")
+		}
+	}
+	return ""
+}
+
 // A Setting is one configuration variable.
 type Setting struct{ Key, Value string }
 
