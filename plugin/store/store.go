@@ -267,7 +267,11 @@ func (st *Staged) Install(now time.Time) (Installed, error) {
 		return Installed{}, fmt.Errorf("write the receipt: %w", err)
 	}
 	dest := filepath.Join(s.tier(st.Scope), string(name))
-	if err := unix.Renameat2(unix.AT_FDCWD, st.Dir, unix.AT_FDCWD, dest, unix.RENAME_NOREPLACE); err != nil {
+	err = unix.Renameat2(unix.AT_FDCWD, st.Dir, unix.AT_FDCWD, dest, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		err = os.Rename(st.Dir, dest) // this file system cannot promise; the lock and Free did
+	}
+	if err != nil {
 		return Installed{}, errors.Join(fmt.Errorf("put %q in its place: %w", name, err), os.Remove(path))
 	}
 	if err := atomicfile.SyncDir(filepath.Dir(dest)); err != nil {
