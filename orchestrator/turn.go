@@ -193,7 +193,11 @@ func (t *turn) run(ctx context.Context) *ending {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
 		t.reapBelow(t.work.Dir())
-		if err := t.work.Close(clean); err != nil {
+		err := t.work.Close(clean)
+		if t.base != nil {
+			err = errors.Join(err, t.base.Close())
+		}
+		if err != nil {
 			t.notice("clean-up was not finished (`bestof gc` finishes it): %v", err)
 		}
 	}()
@@ -214,7 +218,7 @@ func (t *turn) run(ctx context.Context) *ending {
 
 func (t *turn) makeBase(ctx context.Context) *ending {
 	t.emit(event.Step{Name: "base", Text: "making the base from " + describeBase(t.BaseKind, t.BaseRev)})
-	spec := worktree.BaseSpec{Kind: t.BaseKind, Rev: t.BaseRev, History: t.Settings.History, Shadow: t.Shadow, SetupKey: t.Settings.Setup}
+	spec := worktree.BaseSpec{Kind: t.BaseKind, Rev: t.BaseRev, History: t.Settings.History, Shadow: t.Shadow, SetupKey: t.Settings.Setup, Private: !t.Settings.Isolation.Filesystem}
 	if len(t.Settings.Setup) > 0 {
 		spec.Setup = t.setUp
 	}

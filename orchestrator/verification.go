@@ -111,10 +111,19 @@ func (t *turn) runBaseline(ctx context.Context, i int) (verify.Base, sandbox.Res
 	return verify.Baseline(res), res, nil
 }
 
+// look reads a shadow of ours: all of it where a candidate's programs could
+// have written to what it rests on.
+func (t *turn) look(ctx context.Context, shadow *worktree.Shadow) (*worktree.Sealed, error) {
+	if t.Settings.Isolation.Filesystem {
+		return shadow.Seal(ctx, worktree.Limits{})
+	}
+	return shadow.SealAll(ctx, worktree.Limits{})
+}
+
 // guardedTraces lists the protected paths in which a shadow, after a test ran
 // in it, differs from the tree it was made from.
 func (t *turn) guardedTraces(ctx context.Context, shadow *worktree.Shadow, made worktree.TreeID) (map[string]string, error) {
-	sealed, err := shadow.Seal(ctx, worktree.Limits{})
+	sealed, err := t.look(ctx, shadow)
 	if err != nil {
 		return nil, err
 	}
@@ -184,13 +193,17 @@ func (l *life) askAfter(ctx context.Context, p Plugin, sealed *worktree.Sealed, 
 		return kept, sandbox.Result{}, lifeEnds(candidate.Infrastructure, "make its verification shadow: %v", err)
 	}
 	defer l.discard(ctx, shadow)
-	before, err := shadow.Seal(ctx, worktree.Limits{})
+	before, err := l.look(ctx, shadow)
 	if err != nil {
 		return kept, sandbox.Result{}, lifeEnds(candidate.Infrastructure, "check its verification shadow: %v", err)
 	}
 	if len(guarded) == 0 && before.Tree != sealed.Tree {
 		// What is verified must be, byte for byte, what would be adopted.
-		return kept, sandbox.Result{}, lifeEnds(candidate.Infrastructure, "its verification shadow is not its tree (%s instead of %s)", before.Tree, sealed.Tree)
+		outcome := candidate.Infrastructure
+		if !l.Settings.Isolation.Filesystem {
+			outcome = candidate.Compromised // a candidate could write to the base
+		}
+		return kept, sandbox.Result{}, lifeEnds(outcome, "its verification shadow is not its tree (%s instead of %s)", before.Tree, sealed.Tree)
 	}
 	if err := l.watch.enter(ctx, n); err != nil {
 		return kept, sandbox.Result{}, lifeEnds(candidate.Infrastructure, "look at the repository: %v", err)

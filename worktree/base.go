@@ -3,6 +3,7 @@ package worktree
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -62,6 +63,9 @@ type BaseSpec struct {
 	Setup   func(ctx context.Context, root, home string) error
 	Shadow  ShadowKind
 	Exclude []string // gitignore patterns of untracked files to leave out
+	// Private makes a base that nobody else uses, before or after: for
+	// programs that could write to it.
+	Private bool
 }
 
 // A Base is one tree on the host's disk, from which shadows are made. It may
@@ -74,6 +78,7 @@ type Base struct {
 	entries []entry
 	objects *Objects
 	lock    *flock.Flock
+	private bool
 	rules   *ignore.Rules
 	index   func() *lookup
 	stamps  func() ([]stamp, error) // of the files in the base's own tree
@@ -152,8 +157,18 @@ func (b *Base) ReadFile(name string, max int64) ([]byte, error) {
 	return data, err
 }
 
-// Close lets gc take the base. Its shadows must be gone.
-func (b *Base) Close() error { return b.lock.Unlock() }
+// Close lets gc take the base, and removes a private one. Its shadows must be
+// gone.
+func (b *Base) Close() error {
+	var err error
+	if b.private {
+		err = b.store.discard(b.dir)
+	}
+	return errors.Join(err, b.lock.Unlock())
+}
+
+// privatePrefix begins the names of private bases.
+const privatePrefix = "private-"
 
 // Base returns the base that spec describes, from the cache or made now.
 func (s *Store) Base(ctx context.Context, r *Repository, spec BaseSpec) (*Base, error) {
@@ -184,12 +199,15 @@ func (s *Store) tryBase(ctx context.Context, r *Repository, spec BaseSpec) (*Bas
 	if r.sha256 && spec.History != 1 {
 		return nil, errors.New("more history than the base itself is not available in a SHA-256 repository: use a history of 1")
 	}
-	if err := s.identify(ctx, src, r); err != nil {
+	if err := s.identify(ctx, src, r, spec.Private); err != nil {
 		return nil, err
 	}
 	key, err := src.key(spec)
 	if err != nil {
 		return nil, err
+	}
+	if spec.Private {
+		key = privatePrefix + rand.Text()
 	}
 	lock := flock.New(s.path("locks", key), flock.SetPermissions(0o600))
 	var last error
@@ -200,7 +218,7 @@ func (s *Store) tryBase(ctx context.Context, r *Repository, spec BaseSpec) (*Bas
 		}
 		b, err := s.loadBase(key)
 		if err == nil {
-			b.lock = lock
+			b.lock, b.private = lock, spec.Private
 			return b, nil
 		}
 		last = err

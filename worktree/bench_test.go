@@ -2,6 +2,7 @@ package worktree
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,15 +34,18 @@ func newBench(b *testing.B) *bench {
 	b.Setenv("HOME", b.TempDir())
 	b.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 	x := &bench{B: b, dir: filepath.Join(b.TempDir(), "repo")}
+	words := rand.New(rand.NewPCG(1, 2)) // deflates to a third, as source does
 	for i := range files {
 		at := filepath.Join(x.dir, fmt.Sprintf("d%d/e%d/f%d.txt", i%50, i%500, i))
 		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 			b.Fatal(err)
 		}
-		line := fmt.Sprintf("%d %x\n", i, i*7919)
-		text := make([]byte, 0, 3000)
-		for len(text) < 500+i%3000 {
-			text = append(text, line...)
+		text := make([]byte, 0, 8000)
+		for len(text) < 500+i*7919%6000 {
+			for range 1 + words.IntN(10) {
+				text = fmt.Appendf(text, "%s%d ", []string{"func", "return", "value", "(ctx)", "err", "if", "name"}[words.IntN(7)], words.IntN(300))
+			}
+			text = append(text, '\n')
 		}
 		if err := os.WriteFile(at, text, 0o644); err != nil {
 			b.Fatal(err)
@@ -107,18 +111,41 @@ func (x *bench) shadow(r *Run, b *Base) *Shadow {
 	return newShadow(x.B, r, b, "c"+strconv.Itoa(x.n))
 }
 
-// BenchmarkShadowOverlay16 is 16 shadows against one git worktree add.
-func BenchmarkShadowOverlay16(b *testing.B) {
+// BenchmarkShadowOverlay16 and BenchmarkShadowUserns16 are 16 shadows against
+// one git worktree add.
+func BenchmarkShadowOverlay16(b *testing.B) { benchmark16(b, ShadowOverlay) }
+
+func BenchmarkShadowUserns16(b *testing.B) { benchmark16(b, ShadowUserns) }
+
+func benchmark16(b *testing.B, kind ShadowKind) {
 	x := newBench(b)
-	base, r := x.base(ShadowOverlay), newRun(b, x.store)
+	base, r := x.base(kind), newRun(b, x.store)
 	var ours, gits cost
 	for b.Loop() {
 		gits.add(measure(func() { x.worktreeAdd() }))
+		var made []*Shadow
 		ours.add(measure(func() {
 			for range 16 {
-				x.shadow(r, base)
+				made = append(made, x.shadow(r, base))
 			}
 		}))
+		for _, sh := range made {
+			if err := sh.Remove(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	x.report(ours, gits)
+}
+
+// BenchmarkShadowStatus is git status in the user's own work tree against one
+// git worktree add: what finding a base again has to be compared with.
+func BenchmarkShadowStatus(b *testing.B) {
+	x := newBench(b)
+	var ours, gits cost
+	for b.Loop() {
+		gits.add(measure(func() { x.worktreeAdd() }))
+		ours.add(measure(func() { x.git("status", "--porcelain") }))
 	}
 	x.report(ours, gits)
 }

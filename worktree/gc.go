@@ -172,9 +172,6 @@ func (s *Store) gcTrash(ctx context.Context, o GCOptions, report *GCReport) erro
 
 // gcBases evicts bases, least recently used first, until they fit.
 func (s *Store) gcBases(ctx context.Context, o GCOptions, report *GCReport) error {
-	if o.MaxBaseBytes <= 0 {
-		return nil
-	}
 	keys, err := s.names("bases")
 	if err != nil {
 		return err
@@ -197,8 +194,10 @@ func (s *Store) gcBases(ctx context.Context, o GCOptions, report *GCReport) erro
 	}
 	slices.SortFunc(bases, func(a, b base) int { return a.used.Compare(b.used) })
 	for _, b := range bases {
-		if total <= o.MaxBaseBytes {
-			return nil
+		// A private base outlives its run only when that was killed.
+		fits := o.MaxBaseBytes <= 0 || total <= o.MaxBaseBytes
+		if fits && !strings.HasPrefix(b.key, privatePrefix) {
+			continue
 		}
 		lock := flock.New(s.path("locks", b.key), flock.SetPermissions(0o600))
 		free, err := lock.TryLock()

@@ -17,7 +17,7 @@ import (
 
 // identify fills in the ids of a source's files. Those of a work tree are
 // read, unless an earlier call saw the very same inode, ctime and size.
-func (s *Store) identify(ctx context.Context, src *source, r *Repository) error {
+func (s *Store) identify(ctx context.Context, src *source, r *Repository, anew bool) error {
 	if !src.snapshot && !r.sha256 {
 		for i := range src.files {
 			id, err := parseOID(src.files[i].object)
@@ -31,7 +31,7 @@ func (s *Store) identify(ctx context.Context, src *source, r *Repository) error 
 	sum := sha256.Sum256([]byte(r.root))
 	file := s.path("known-" + hex.EncodeToString(sum[:12]))
 	var known map[string]identified
-	if src.snapshot {
+	if src.snapshot && !anew {
 		known = readIdentified(file)
 	}
 	read := 0

@@ -258,7 +258,16 @@ func (b *Base) Warm(ctx context.Context, sh *Shadow) error {
 
 // Seal reads the tree of a shadow in which nothing runs any more. Its error is
 // a *SealError when the tree is refused, which is the candidate's doing.
-func (sh *Shadow) Seal(ctx context.Context, l Limits) (*Sealed, error) {
+func (sh *Shadow) Seal(ctx context.Context, l Limits) (*Sealed, error) { return sh.seal(ctx, l, false) }
+
+// SealAll is Seal by reading every file there is. It finds what came into the
+// tree from outside of the shadow, through the base: where programs run with
+// the rights of this process, they can write there.
+func (sh *Shadow) SealAll(ctx context.Context, l Limits) (*Sealed, error) {
+	return sh.seal(ctx, l, true)
+}
+
+func (sh *Shadow) seal(ctx context.Context, l Limits, all bool) (*Sealed, error) {
 	b := sh.base
 	git := filepath.Join(sh.run.dir, "git")
 	to, err := newPack(filepath.Join(git, "objects/pack"))
@@ -266,14 +275,16 @@ func (sh *Shadow) Seal(ctx context.Context, l Limits) (*Sealed, error) {
 		return nil, fmt.Errorf("seal: %w", err)
 	}
 	w := walker{entries: b.entries, lookup: b.index(), rules: b.rules, limits: l.orDefaults(), to: to, fresh: make(map[string][]byte)}
-	dir := sh.Root()
-	switch sh.kind {
-	case ShadowOverlay, ShadowUserns:
+	dir, top := sh.Root(), &sh.top
+	switch {
+	case all:
+		dir, top = sh.HostRoot(), nil
+	case sh.kind == ShadowOverlay || sh.kind == ShadowUserns:
 		w.overlay, dir = "trusted.overlay.", filepath.Join(sh.dir, "tree-upper")
 		if sh.kind == ShadowUserns {
 			w.overlay = "user.overlay."
 		}
-	case ShadowBtrfs:
+	case sh.kind == ShadowBtrfs:
 		stamps, err := b.stamps()
 		if err != nil {
 			to.abandon()
@@ -283,7 +294,7 @@ func (sh *Shadow) Seal(ctx context.Context, l Limits) (*Sealed, error) {
 	default:
 		w.unchanged = unchanged(b.entries, sh.stamps)
 	}
-	tree, err := w.seal(ctx, dir, &sh.top)
+	tree, err := w.seal(ctx, dir, top)
 	if err != nil {
 		to.abandon()
 		return nil, err
