@@ -17,6 +17,7 @@ import (
 	"github.com/bestof-dev/bestof/judge"
 	"github.com/bestof-dev/bestof/orchestrator/event"
 	"github.com/bestof-dev/bestof/orchestrator/record"
+	"github.com/bestof-dev/bestof/plugin/hook"
 	"github.com/bestof-dev/bestof/worktree"
 )
 
@@ -31,6 +32,10 @@ type life struct {
 	state candidate.State
 	round int
 	until time.Time // its time is up then
+
+	started []candidate.Context // what SessionStart hooks add to its brief
+	final   string              // the end of what its agent printed last
+	blocked int                 // rounds that it owes to Stop hooks; the others are holds
 }
 
 // An endOfLife is how a candidate ended.
@@ -95,6 +100,7 @@ func (l *life) attempt(ctx context.Context, attempt int) *endOfLife {
 		return lifeEnds(candidate.Infrastructure, "make its shadow: %v", err)
 	}
 	defer l.discard(ctx, shadow)
+	l.sessionStart(ctx, name)
 	correction := ""
 	for l.round = 0; ; l.round++ {
 		if l.round > 0 {
@@ -138,10 +144,18 @@ func (l *life) playRound(ctx context.Context, shadow *worktree.Shadow, name, cor
 	if timedOut && !l.VerifyTimeouts {
 		return lifeEnds(candidate.TimedOut, "not finished in %s; its last tree is kept", l.Timeout), ""
 	}
+	asked := !timedOut && l.hooked(hook.Stop) // who ran out of time claims nothing
+	if asked || len(l.rules()) > 0 {
+		l.enter(candidate.Verifying)
+	}
+	if asked {
+		if correction, end := l.askStop(ctx, sealed, name); end != nil || correction != "" {
+			return end, correction
+		}
+	}
 	if len(l.rules()) == 0 {
 		return l.unverified(guarded), ""
 	}
-	l.enter(candidate.Verifying)
 	verdict, fault := l.verify(ctx, sealed, name, guarded)
 	if fault != nil {
 		return fault, ""
@@ -151,7 +165,7 @@ func (l *life) playRound(ctx context.Context, shadow *worktree.Shadow, name, cor
 	}
 	outcome, detail := judged(l.snapshot())
 	if outcome == candidate.Unmet || outcome == candidate.Tampered {
-		correction, again := hold(l.rules(), lastRound(l.snapshot()), l.Settings.MaxHolds, l.round)
+		correction, again := hold(l.rules(), lastRound(l.snapshot()), l.Settings.MaxHolds, l.round-l.blocked)
 		if again && !timedOut && l.Now().Before(l.until) {
 			return nil, correction
 		}
@@ -198,12 +212,13 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 		Agent: l.seat.Agent, Root: shadow.Root(), WorkDir: l.Repo.Prefix(), Home: shadow.Home(), Seen: l.seen(), Self: l.Self,
 		Network: l.Settings.Network, Ports: portsOf(l.ports, n), Timeout: max(l.until.Sub(l.Now()), time.Second),
 		Brief: candidate.Brief{
-			Task: l.Task, Context: l.context, Test: l.Settings.Test, Protected: l.snapshotSettings().Protect, Number: l.seat.Number,
+			Task: l.Task, Context: l.brief(), Test: l.Settings.Test, Protected: l.snapshotSettings().Protect, Number: l.seat.Number,
 			Candidates: len(l.Seats), Round: l.round, Correction: correction,
 		},
 	}
 	res, err := unit.run(ctx, l.Sandbox, clean, l.startedProcess)
 	flushErr := clean.Close()
+	l.final = l.tailOf(sandbox.Result{Stdout: res.Stdout})
 	suspicious, watchErr := l.watch.leave(context.WithoutCancel(ctx), n)
 	l.record(l.index, func(c *record.Candidate) {
 		c.Rounds, c.Processes = l.round+1, nil

@@ -73,6 +73,7 @@ type Config struct {
 	Publish  func(event.Event) // called in order, never concurrently; must not block for long
 	Redactor *redact.Redactor
 	Plugins  []Plugin // installed ones that take part, in order
+	Hooks    []Hook   // what is called at moments of each candidate's life, in order
 
 	// Config.
 	Version    string
@@ -107,12 +108,14 @@ type turn struct {
 	// ownTraces is what the test itself leaves in protected paths of the base.
 	ownTraces map[string]string
 
-	mu    sync.Mutex // guards doc and seq, and keeps events in order
+	mu    sync.Mutex // guards doc, seq and faulty, and keeps events in order
 	doc   record.Document
 	seq   int64
 	began time.Time
 	fault error // of the record: writing it failed
-	stop  context.CancelCauseFunc
+
+	faulty []string // hooks whose failure was told
+	stop   context.CancelCauseFunc
 }
 
 // Run runs one turn to its end and returns its record. The record says how it
@@ -207,6 +210,7 @@ func (t *turn) run(ctx context.Context) *ending {
 	if end := t.makeBase(ctx); end != nil {
 		return end
 	}
+	t.guardHooks()
 	if end := t.measureBaseline(ctx); end != nil {
 		return end
 	}

@@ -86,6 +86,7 @@ type Settings struct {
 	Stop           string            `json:"stop"`
 	Adopt          string            `json:"adopt"`
 	MaxHolds       int               `json:"max_holds"`
+	MaxBlocks      int               `json:"max_blocks,omitempty"` // how often hooks may send a candidate back at Stop
 	AllowUndecided bool              `json:"allow_undecided,omitempty"`
 	Rank           []judge.Goal      `json:"rank,omitempty"` // measurements that rank before the size of the change
 	TestTimeoutMS  int64             `json:"test_timeout_ms"`
@@ -159,6 +160,7 @@ type Candidate struct {
 	Usage      map[string]any      `json:"usage"`
 	Tampered   []bytestring.String `json:"tampered,omitempty"` // protected paths it changed
 	AgentEnd   *AgentEnd           `json:"agent_end,omitempty"`
+	Hooks      []Hook              `json:"hooks,omitempty"`     // what was called, in order
 	Processes  []sandbox.Process   `json:"processes,omitempty"` // alive now; to reap after a crash
 	DurationMS int64               `json:"duration_ms"`
 }
@@ -169,6 +171,18 @@ type AgentEnd struct {
 	Code   int         `json:"code"`
 	Signal int         `json:"signal,omitempty"`
 	Reason string      `json:"reason,omitempty"`
+}
+
+// Hook is one call of a hook.
+type Hook struct {
+	Event      string `json:"event"` // SessionStart | Stop
+	From       string `json:"from"`  // the plugin's name, or the configuration that has it
+	Round      int    `json:"round"`
+	Action     string `json:"action,omitempty"` // allow | deny | require_approval; absent: no decision
+	Reason     string `json:"reason,omitempty"`
+	Text       string `json:"text,omitempty"`  // what it added to the brief
+	Fault      string `json:"fault,omitempty"` // why what it said was not used
+	DurationMS int64  `json:"duration_ms"`
 }
 
 // Evidence is one plugin's evidence in one round.
