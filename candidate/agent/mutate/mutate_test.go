@@ -146,12 +146,10 @@ func find(t testing.TB, name string) bug {
 	return bug{}
 }
 
-// Two of each language, and the kinds of test command there are.
+// Each language, and the kinds of test command there are.
 func TestRepairs(t *testing.T) {
 	for _, name := range []string{
-		"py-binary-search", "py-null-guard", "py-script", "py-running-maximum", "py-endless-loop", "py-missing-base-case",
-		"js-off-by-one", "js-missing-statement", "js-operand",
-		"go-boundary", "go-logic", "go-missing-case", "java-comparison", "java-arithmetic", "c-off-by-one", "c-pointer", "c-bits",
+		"py-binary-search", "py-null-guard", "py-script", "js-off-by-one", "js-operand", "go-logic", "java-comparison", "c-off-by-one", "c-bits",
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := find(t, name)
@@ -291,6 +289,49 @@ func TestSameCandidateTriesTheSame(t *testing.T) {
 	}
 	if reports[0] != reports[1] || !strings.Contains(reports[0], "passes, twice") {
 		t.Errorf("two runs differ:\n%s\n%s", reports[0], reports[1])
+	}
+}
+
+// What the failing test printed outlives the change to a quicker command.
+func TestPrepareKeepsTheOutput(t *testing.T) {
+	for name, want := range map[string]string{"go-logic": "only touch", "py-script": "AssertionError"} {
+		b := find(t, name)
+		root := b.unpack(t)
+		tree, err := remember(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &agent{
+			job: candidateagent.Job{Root: root, Test: b.test}, dir: root, env: os.Environ(), plain: os.Environ(), scratch: t.TempDir(),
+			deadline: time.Now().Add(5 * time.Minute), tree: tree,
+		}
+		base := a.run(t.Context(), b.test, a.plain, time.Minute, true)
+		a.prepare(t.Context(), &base, time.Minute)
+		a.server.close()
+		if !strings.Contains(base.output, want) || base.passed() {
+			t.Errorf("%s: %+v", name, base)
+		}
+		if a.scene.cover == nil || len(a.scene.cover.inFailed) == 0 && name == "go-logic" {
+			t.Errorf("%s: no coverage", name)
+		}
+	}
+}
+
+// A function that recurses for ever most likely lacks a case that ends it.
+func TestSymptomsComeFirst(t *testing.T) {
+	b := find(t, "go-missing-case")
+	f := parseFile("power.go", b.files["power.go"], languageOf("power.go"))
+	suspicion := make([]float64, 40)
+	for i := range suspicion {
+		suspicion[i] = 1
+	}
+	rank := func(output string) int {
+		return slices.IndexFunc(propose([]place{{f, suspicion}}, diagnose(output)), func(e edit) bool {
+			return strings.Contains(e.apply(), "if exponent == 0 {\n\t\treturn 1\n")
+		})
+	}
+	if with, without := rank("fatal error: stack overflow"), rank("FAIL"); with < 0 || with > 8 || without <= with {
+		t.Errorf("rank %d with the symptom, %d without", with, without)
 	}
 }
 
