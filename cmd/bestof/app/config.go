@@ -15,16 +15,19 @@ import (
 	"github.com/bestof-dev/bestof/candidate/agent"
 	"github.com/bestof-dev/bestof/internal/stricttoml"
 	"github.com/bestof-dev/bestof/judge"
+	"github.com/bestof-dev/bestof/plugin"
+	"github.com/bestof-dev/bestof/plugin/hook"
 )
 
 // A fileConfig is config.toml. Pointers and nil slices tell what was not said.
 type fileConfig struct {
-	Run     runSettings              `toml:"run"`
-	Agents  map[string]agentSettings `toml:"agents"`
-	Sandbox sandboxSettings          `toml:"sandbox"`
-	Rank    rankSettings             `toml:"rank"`
-	Plugins pluginSettings           `toml:"plugins"`
-	Keep    keepSettings             `toml:"keep"`
+	Run     runSettings               `toml:"run"`
+	Agents  map[string]agentSettings  `toml:"agents"`
+	Sandbox sandboxSettings           `toml:"sandbox"`
+	Rank    rankSettings              `toml:"rank"`
+	Plugins pluginSettings            `toml:"plugins"`
+	Hooks   map[string][]hookSettings `toml:"hooks"`
+	Keep    keepSettings              `toml:"keep"`
 }
 
 type runSettings struct {
@@ -49,6 +52,7 @@ type runSettings struct {
 	History        *string   `toml:"history"`
 	Holds          *int      `toml:"holds"`
 	VerifyTimeouts *bool     `toml:"verify_timeouts"`
+	Blocks         *int      `toml:"blocks"`
 	Plugins        *string   `toml:"plugins"`
 }
 
@@ -72,7 +76,14 @@ type rankSettings struct {
 }
 
 type pluginSettings struct {
-	Candidates *int `toml:"candidates"`
+	Candidates *int     `toml:"candidates"`
+	Off        []string `toml:"off"` // retracted, in whichever scope they are
+}
+
+type hookSettings struct {
+	Command []string `toml:"command"`
+	Timeout duration `toml:"timeout"`
+	from    string   // where it is written
 }
 
 type keepSettings struct {
@@ -108,6 +119,7 @@ func trusted(value string) bool {
 // for stderr.
 func loadConfig(home, top string, trust bool) (cfg fileConfig, notices []string, err error) {
 	operator, err := readConfig(home, "config.toml", filepath.Join(home, "config.toml"))
+	label(operator.Hooks, "$BESTOF_HOME/config.toml")
 	if err != nil || top == "" {
 		return operator, nil, err
 	}
@@ -122,6 +134,7 @@ func loadConfig(home, top string, trust bool) (cfg fileConfig, notices []string,
 	if err != nil {
 		return fileConfig{}, nil, err
 	}
+	label(project.Hooks, name)
 	return merge(project, operator), nil, nil
 }
 
@@ -155,11 +168,50 @@ func readConfig(dir, name, shown string) (fileConfig, error) {
 	if err := stricttoml.Decode(shown, data, &cfg); err != nil {
 		return cfg, usageError{err}
 	}
+	if err := checkHooks(shown, data, cfg.Hooks); err != nil {
+		return cfg, usageError{err}
+	}
 	return cfg, nil
 }
 
+// checkHooks refuses hooks that could never be called, the first of them by
+// name.
+func checkHooks(shown string, data []byte, hooks map[string][]hookSettings) error {
+	for _, event := range sortedKeys(hooks) {
+		at := []any{"hooks", event}
+		problem := ""
+		switch e := hook.Event(event); {
+		case !slices.Contains(plugin.Hooks(), e):
+			problem = fmt.Sprintf("[[hooks.%s]]: there is no such moment: write SessionStart or Stop", event)
+		case !slices.Contains(hook.Seen(), e):
+			problem = fmt.Sprintf("[[hooks.%s]]: it happens inside an agent, where nothing can be asked: write SessionStart or Stop", event)
+		}
+		for i, h := range hooks[event] {
+			if problem == "" && (len(h.Command) == 0 || h.Command[0] == "") {
+				at = append(at, i)
+				problem = fmt.Sprintf("[[hooks.%s]]: command is missing: write command = [\"program\", \"argument\"]", event)
+			}
+		}
+		if problem != "" {
+			return &stricttoml.Error{Name: shown, Line: stricttoml.Locate(data).Line(at...), Problem: problem}
+		}
+	}
+	return nil
+}
+
+// label says of each hook where it is written.
+func label(hooks map[string][]hookSettings, file string) {
+	for _, list := range hooks {
+		for i := range list {
+			if list[i].from = file; len(list) > 1 {
+				list[i].from += fmt.Sprintf(" (%d)", i+1)
+			}
+		}
+	}
+}
+
 // merge lets first win over second, key by key; lists and agents are replaced
-// whole.
+// whole. Hooks and retractions of both count: neither takes from the other.
 func merge(first, second fileConfig) fileConfig {
 	r, s := &first.Run, second.Run
 	r.Candidates = either(r.Candidates, s.Candidates)
@@ -182,6 +234,13 @@ func merge(first, second fileConfig) fileConfig {
 	r.Holds = either(r.Holds, s.Holds)
 	r.VerifyTimeouts = either(r.VerifyTimeouts, s.VerifyTimeouts)
 	r.Plugins = either(r.Plugins, s.Plugins)
+	r.Blocks = either(r.Blocks, s.Blocks)
+	first.Plugins.Off = slices.Concat(second.Plugins.Off, first.Plugins.Off)
+	hooks := map[string][]hookSettings{}
+	for _, e := range hook.Seen() {
+		hooks[string(e)] = slices.Concat(second.Hooks[string(e)], first.Hooks[string(e)])
+	}
+	first.Hooks = hooks
 	first.Plugins.Candidates = either(first.Plugins.Candidates, second.Plugins.Candidates)
 	if r.Protect == nil {
 		r.Protect = s.Protect

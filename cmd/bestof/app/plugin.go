@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/bestof-dev/bestof/internal/term"
 	"github.com/bestof-dev/bestof/orchestrator"
 	"github.com/bestof-dev/bestof/plugin"
+	"github.com/bestof-dev/bestof/plugin/hook"
 	"github.com/bestof-dev/bestof/plugin/store"
 	"github.com/bestof-dev/bestof/plugin/wire"
 	"github.com/bestof-dev/bestof/worktree"
@@ -47,7 +49,21 @@ that once, when you install it, and say yes or no. See docs/plugins.md.`,
 }
 
 // pluginHost says what this host does for plugins.
-func pluginHost() plugin.Host { return plugin.Host{Hooks: []plugin.Hook{plugin.Stop}} }
+func pluginHost() plugin.Host { return plugin.Host{Hooks: hook.Seen()} }
+
+// retracted lists the plugins that [plugins] off names.
+func (a *app) retracted(ctx context.Context) ([]string, error) {
+	home, err := a.home()
+	if err != nil {
+		return nil, err
+	}
+	top := ""
+	if repo, err := worktree.Open(ctx, a.dir); err == nil {
+		top = repo.Root()
+	}
+	cfg, _, err := loadConfig(home, top, trusted(a.getenv("BESTOF_TRUST_PROJECT")))
+	return cfg.Plugins.Off, err
+}
 
 // plugins opens the store of plugins, for the repository that the command is
 // about if there is one.
@@ -186,6 +202,7 @@ type pluginDocument struct {
 	Digest       string        `json:"digest"`
 	Agreed       *time.Time    `json:"agreed,omitempty"`
 	Shadows      bool          `json:"shadows,omitempty"`
+	Retracted    bool          `json:"retracted,omitempty"` // by [plugins] off
 	Argv         []string      `json:"argv,omitempty"`
 	Env          []string      `json:"env,omitempty"`
 	Withheld     []string      `json:"withheld,omitempty"`
@@ -247,12 +264,18 @@ func (a *app) runPluginList(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	off, err := a.retracted(ctx)
+	if err != nil {
+		return err
+	}
 	plugins, notices := s.Load()
 	a.notices(notices)
+	isOff := func(p store.Installed) bool { return slices.Contains(off, string(p.Name)) }
 	if a.json {
 		docs := make([]pluginDocument, len(plugins))
 		for i, p := range plugins {
 			docs[i] = jsonPlugin(p)
+			docs[i].Retracted = isOff(p)
 		}
 		return a.printJSON(map[string]any{"schema": "bestof.plugins/1", "plugins": docs, "notices": append([]string{}, notices...)})
 	}
@@ -264,6 +287,9 @@ func (a *app) runPluginList(ctx context.Context) error {
 		shadows := ""
 		if p.Shadows {
 			shadows = ", instead of the one of the scope user"
+		}
+		if isOff(p) {
+			shadows += ", retracted by [plugins] off"
 		}
 		fmt.Fprintf(a.Out, "%s  %s%s  %s\n", term.Clean(string(p.Name), 0), p.Scope, shadows, p.Loop.Level)
 		if p.Description != "" {
@@ -289,7 +315,16 @@ func (a *app) runPluginList(ctx context.Context) error {
 		}
 	}
 	fmt.Fprintln(a.Out, "\ncalled:")
+	plugins = slices.DeleteFunc(plugins, isOff)
 	called := false
+	for _, e := range hook.Seen() {
+		for _, p := range plugins {
+			if p.Runtime != nil && p.Loop.RunsHook(e) {
+				called = true
+				fmt.Fprintf(a.Out, "  %-12s %s: %s\n", e, term.Clean(string(p.Name), 0), term.Clean(strings.Join(p.Runtime.Command(p.Dir), " "), 0))
+			}
+		}
+	}
 	for _, point := range []wire.Point{wire.BeforeTurn, wire.AfterTurn} {
 		for _, p := range plugins {
 			if p.Runtime != nil && p.Loop.Answers(point) {

@@ -281,7 +281,7 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 	if err != nil {
 		return none, err
 	}
-	plugins, err := a.takePart(s, o.plugins)
+	plugins, err := a.takePart(s, o.plugins, file.Plugins.Off)
 	if err != nil {
 		return none, err
 	}
@@ -351,7 +351,10 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 	}
 	for _, p := range plugins {
 		cfg.Plugins = append(cfg.Plugins, turnPlugin(p, o.task, options))
+		cfg.Hooks = append(cfg.Hooks, pluginHooks(p, options)...)
 	}
+	cfg.Hooks = append(cfg.Hooks, file.hooks()...)
+	cfg.Settings.MaxBlocks = a.blocks(file.Run.Blocks)
 	return cfg, nil
 }
 

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bestof-dev/bestof/candidate"
 	"github.com/bestof-dev/bestof/candidate/sandbox"
 	"github.com/bestof-dev/bestof/orchestrator"
 	"github.com/bestof-dev/bestof/orchestrator/record"
 	"github.com/bestof-dev/bestof/plugin/call"
+	"github.com/bestof-dev/bestof/plugin/hook"
 	"github.com/bestof-dev/bestof/plugin/store"
 	"github.com/bestof-dev/bestof/plugin/wire"
 )
@@ -20,21 +22,24 @@ import (
 const defaultCeiling = 8
 
 // takePart loads the installed plugins that a run asks, in order of their
-// names. asked is all, none, or names.
-func (a *app) takePart(s *site, asked string) ([]store.Installed, error) {
+// names. asked is all, none, or names; those that are off were retracted.
+func (a *app) takePart(s *site, asked string, off []string) ([]store.Installed, error) {
 	if asked == "none" {
 		return nil, nil
 	}
 	all, notices := store.New(s.home, s.repo.Root(), trusted(a.getenv("BESTOF_TRUST_PROJECT"))).Load()
 	a.notices(notices)
 	if asked == "all" || asked == "" {
-		return all, nil
+		return slices.DeleteFunc(all, func(p store.Installed) bool { return slices.Contains(off, string(p.Name)) }), nil
 	}
 	var chosen []store.Installed
 	for name := range strings.SplitSeq(asked, ",") {
 		i := slices.IndexFunc(all, func(p store.Installed) bool { return string(p.Name) == name || p.Driven() == name })
 		if i < 0 {
 			return nil, usagef("--plugins: no plugin %q can be used here: `bestof plugin list` shows those that can", name)
+		}
+		if slices.Contains(off, string(all[i].Name)) {
+			return nil, usagef("--plugins: the plugin %s is retracted by [plugins] off in config.toml: take it out there to use it", all[i].Name)
 		}
 		chosen = append(chosen, all[i])
 	}
@@ -61,6 +66,50 @@ func turnPlugin(p store.Installed, task string, o sandbox.Options) orchestrator.
 		t.Context = append(t.Context, candidate.Context{Label: c.Label, Text: c.Text})
 	}
 	return t
+}
+
+// pluginHooks are the moments that this host sees and the plugin declared.
+func pluginHooks(p store.Installed, o sandbox.Options) []orchestrator.Hook {
+	if p.Runtime == nil {
+		return nil
+	}
+	in := call.Plugin{Package: p.Package, Dir: p.Dir}
+	var hooks []orchestrator.Hook
+	for _, e := range hook.Seen() {
+		if p.Loop.RunsHook(e) {
+			hooks = append(hooks, orchestrator.Hook{
+				Event: e, From: string(p.Name), Point: p.Loop.Answers(wire.AfterTurn),
+				Run: func(ctx context.Context, sb sandbox.Sandbox, at call.Place, payload hook.Payload) ([]byte, sandbox.Result, error) {
+					return in.Hook(ctx, sb, o, at, payload)
+				},
+			})
+		}
+	}
+	return hooks
+}
+
+// hooks are the operator's own, in the order in which they are written.
+func (c fileConfig) hooks() []orchestrator.Hook {
+	var hooks []orchestrator.Hook
+	for _, e := range hook.Seen() {
+		for _, h := range c.Hooks[string(e)] {
+			command := call.Command{Argv: h.Command, Timeout: time.Duration(h.Timeout)}
+			hooks = append(hooks, orchestrator.Hook{Event: e, From: h.from, Files: h.Command, Run: command.Hook})
+		}
+	}
+	return hooks
+}
+
+// blocks is how often hooks may send one candidate back at Stop.
+func (a *app) blocks(asked *int) int {
+	if asked == nil {
+		return hook.DefaultBlocks
+	}
+	n := min(max(*asked, 1), hook.MaxBlocks)
+	if n != *asked {
+		a.warn("[run] blocks = %d is taken as %d: it is from 1 to %d", *asked, n, hook.MaxBlocks)
+	}
+	return n
 }
 
 // wanted is how many candidates the plugins ask for, within the ceiling; 0

@@ -173,6 +173,9 @@ func (p *page) candidate(c compare.Candidate, rc record.Candidate) {
 	for _, t := range c.Tampered {
 		say(red, "changed %s, which is protected", t)
 	}
+	for _, h := range rc.Hooks {
+		p.hook(h)
+	}
 	for _, e := range rc.Evidence {
 		p.evidence(e)
 	}
@@ -203,6 +206,21 @@ func (p *page) candidate(c compare.Candidate, rc record.Candidate) {
 		}
 		say(dim, "usage: %s", strings.Join(parts, ", "))
 	}
+}
+
+func (p *page) hook(h record.Hook) {
+	st, words := dim, h.Action
+	switch {
+	case h.Fault != "":
+		st, words = yellow, "did not work: "+h.Fault
+	case h.Reason != "":
+		st, words = yellow, h.Action+": "+strings.Join(strings.Fields(h.Reason), " ")
+	case h.Text != "":
+		words = count(len(h.Text), "byte", "bytes") + " of context"
+	case words == "":
+		words = "no decision"
+	}
+	p.para(st, 2, "%s at %s (round %d): %s", h.From, h.Event, h.Round+1, words)
 }
 
 // maxOutput is how many of the last lines of a test's output are shown.
