@@ -9,6 +9,9 @@ import (
 // insert proposes text as statements before or behind the statement.
 func (s *site) insert(weight float64, text string) {
 	if s.header {
+		if s.to < len(s.toks) && s.toks[s.to].kind == stringKind {
+			return // a docstring stays first; what can be behind it has its own turn
+		}
 		in := s.bodyIndent()
 		s.emitAt(weight, s.lineEnd(), s.lineEnd(), s.line(), "\n"+in+strings.ReplaceAll(text, "\n", "\n"+in))
 		if s.isHead() {
