@@ -12,6 +12,7 @@ import (
 	"github.com/bestof-dev/bestof/orchestrator/compare"
 	"github.com/bestof-dev/bestof/orchestrator/record"
 	"github.com/bestof-dev/bestof/plugin/verify"
+	"github.com/bestof-dev/bestof/plugin/wire"
 )
 
 // A Choice is what the judge makes of a record.
@@ -287,6 +288,7 @@ func Revise(doc record.Document) *record.Revision {
 		line := fmt.Sprintf("%s (%s): %s: %s", candidate.Number(c.Number).ID(), c.Agent, c.Outcome, detail)
 		if !seen[detail] {
 			seen[detail] = true
+			line += required(c.Verdict)
 			if tail := lastEvidence(c); tail != "" {
 				line += "\n" + indent(tail)
 			}
@@ -298,6 +300,19 @@ func Revise(doc record.Document) *record.Revision {
 		task += "- " + l + "\n"
 	}
 	return &record.Revision{Task: task, Causes: lines}
+}
+
+// required names the requirements that a verdict found unmet.
+func required(v *judge.Verdict) string {
+	var s strings.Builder
+	if v != nil {
+		for _, r := range v.Requirements {
+			if r.Decision == judge.Unmet {
+				fmt.Fprintf(&s, "\n    required: %s (%s)", wire.Line(r.Statement, 400), wire.Line(r.Name, 100))
+			}
+		}
+	}
+	return s.String()
 }
 
 func lastEvidence(c record.Candidate) string {
