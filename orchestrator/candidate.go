@@ -33,6 +33,8 @@ type life struct {
 	round int
 	until time.Time // its time is up then
 
+	timedOut bool // its time was up in this round
+
 	started []candidate.Context // what SessionStart hooks add to its brief
 	final   string              // the end of what its agent printed last
 	blocked int                 // rounds that it owes to Stop hooks; the others are holds
@@ -121,6 +123,7 @@ func (l *life) playRound(ctx context.Context, shadow *worktree.Shadow, name, cor
 	if end != nil {
 		return end, ""
 	}
+	l.timedOut = timedOut
 	l.enter(candidate.Sealing)
 	sealed, err := shadow.Seal(ctx, worktree.Limits{})
 	var refused *worktree.SealError

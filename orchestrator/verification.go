@@ -212,7 +212,7 @@ func (l *life) askAfter(ctx context.Context, p Plugin, sealed *worktree.Sealed, 
 	resp, res, err := p.Ask(ctx, l.Sandbox, at, wire.Request{After: &wire.AfterRequest{
 		ProtocolVersion: wire.Version, Wrapper: p.Wrapper, Round: uint32(l.round), Goal: l.Task,
 		Candidate: l.grant(at, l.seat.Number.Handle()),
-		Turn:      wire.Turn{Completed: true, ChangedFiles: wirePaths(sealed.Change)},
+		Turn:      wire.Turn{Completed: !l.timedOut, ChangedFiles: wirePaths(sealed.Change)},
 	}})
 	suspicious, watchErr := l.watch.leave(context.WithoutCancel(ctx), n)
 	l.record(l.index, func(c *record.Candidate) { c.Processes = nil })
