@@ -138,6 +138,15 @@ func loadConfig(home, top string, trust bool) (cfg fileConfig, notices []string,
 	return merge(project, operator), nil, nil
 }
 
+// configuration is loadConfig for a site, with its notices on stderr.
+func (a *app) configuration(s *site) (fileConfig, error) {
+	cfg, notices, err := loadConfig(s.home, s.repo.Root(), trusted(a.getenv("BESTOF_TRUST_PROJECT")))
+	for _, n := range notices {
+		a.warn("%s", n)
+	}
+	return cfg, err
+}
+
 // readConfig reads name below dir without following a link out of it. A file
 // that is not there is an empty configuration.
 func readConfig(dir, name, shown string) (fileConfig, error) {

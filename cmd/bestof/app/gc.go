@@ -62,7 +62,7 @@ func (a *app) runGC(ctx context.Context, o gcOptions, given func(string) bool) e
 		return err
 	}
 	defer s.Close()
-	file, _, err := loadConfig(s.home, s.repo.Root(), trusted(a.getenv("BESTOF_TRUST_PROJECT")))
+	file, err := a.configuration(s)
 	if err != nil {
 		return err
 	}

@@ -66,12 +66,9 @@ func (a *app) runRevise(ctx context.Context, run, taskFile string) error {
 	if !ok {
 		return refusedf("not approved: nothing was started")
 	}
-	file, notices, err := loadConfig(s.home, s.repo.Root(), trusted(a.getenv("BESTOF_TRUST_PROJECT")))
+	file, err := a.configuration(s)
 	if err != nil {
 		return err
-	}
-	for _, n := range notices {
-		a.warn("%s", n)
 	}
 	cfg, err := a.plan(ctx, s, o, file, true)
 	if err != nil {
