@@ -128,6 +128,8 @@ func (l *life) playRound(ctx context.Context, shadow *worktree.Shadow, name, cor
 	sealed, err := shadow.Seal(ctx, worktree.Limits{})
 	var refused *worktree.SealError
 	switch {
+	case errors.As(err, &refused) && refused.Limit:
+		return lifeEnds(candidate.OverBudget, "what it left is too much: %s: %s", bytestring.String(refused.Path), refused.Reason), ""
 	case errors.As(err, &refused):
 		return lifeEnds(candidate.AgentFailed, "what it left cannot be taken: %s: %s", bytestring.String(refused.Path), refused.Reason), ""
 	case err != nil:

@@ -46,7 +46,10 @@ type Sealed struct {
 }
 
 // A SealError says which path a tree was refused for.
-type SealError struct{ Path, Reason string }
+type SealError struct {
+	Path, Reason string
+	Limit        bool // it is over one of the Limits
+}
 
 func (e *SealError) Error() string { return fmt.Sprintf("seal: %s: %s", quote(e.Path), e.Reason) }
 
@@ -105,7 +108,7 @@ func (w *walker) walk(ctx context.Context, dir string, expect *stamp) error {
 	}
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		return &SealError{".", "the shadow's directory is gone"}
+		return &SealError{Path: ".", Reason: "the shadow's directory is gone"}
 	}
 	if err != nil {
 		return fmt.Errorf("seal: open the tree: %w", err)
@@ -117,7 +120,7 @@ func (w *walker) walk(ctx context.Context, dir string, expect *stamp) error {
 	}
 	if expect != nil && (st.Ino != expect.ino || uint64(st.Dev) != expect.dev) {
 		unix.Close(fd)
-		return &SealError{".", "the shadow's directory was replaced"}
+		return &SealError{Path: ".", Reason: "the shadow's directory was replaced"}
 	}
 	return w.dir(ctx, fd, "", 0, false)
 }
@@ -131,7 +134,7 @@ func (w *walker) dir(ctx context.Context, fd int, dir string, depth int, ignored
 		return context.Cause(ctx)
 	}
 	if depth > w.limits.Depth {
-		return &SealError{dir, fmt.Sprintf("it is more than %d directories deep", w.limits.Depth)}
+		return &SealError{Path: dir, Reason: fmt.Sprintf("it is more than %d directories deep", w.limits.Depth), Limit: true}
 	}
 	if w.overlay != "" {
 		if err := w.layer(fd, dir); err != nil {
@@ -147,7 +150,7 @@ func (w *walker) dir(ctx context.Context, fd int, dir string, depth int, ignored
 			return fmt.Errorf("seal: list %s: %w", quote(dir), err)
 		}
 		if w.listed += len(names); w.listed > maxListed {
-			return &SealError{dir, fmt.Sprintf("the tree has more than %d names", maxListed)}
+			return &SealError{Path: dir, Reason: fmt.Sprintf("the tree has more than %d names", maxListed), Limit: true}
 		}
 		for _, name := range names {
 			if err := w.name(ctx, fd, dir, name, depth, ignored); err != nil {
@@ -168,14 +171,14 @@ func (w *walker) layer(fd int, dir string) error {
 	case "y":
 		w.gone(dir)
 	default:
-		return &SealError{dir, "the overlay marked it in a way that is not known"}
+		return &SealError{Path: dir, Reason: "the overlay marked it in a way that is not known"}
 	}
 	redirect, err := xattr(fd, w.overlay+"redirect")
 	if err != nil {
 		return fmt.Errorf("seal: %s: %w", quote(dir), err)
 	}
 	if redirect != "" {
-		return &SealError{dir, "the overlay redirects it"}
+		return &SealError{Path: dir, Reason: "the overlay redirects it"}
 	}
 	return nil
 }
@@ -221,7 +224,7 @@ func (w *walker) name(ctx context.Context, dirfd int, dir, name string, depth in
 	}
 	var st unix.Stat_t
 	if err := unix.Fstatat(dirfd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return &SealError{full, "it moved while it was read"}
+		return &SealError{Path: full, Reason: "it moved while it was read"}
 	}
 	if w.overlay != "" && isWhiteout(&st) {
 		w.gone(full)
@@ -236,13 +239,13 @@ func (w *walker) name(ctx context.Context, dirfd int, dir, name string, depth in
 	}
 	if !w.lenient {
 		if reason := refusedName(name); reason != "" {
-			return &SealError{full, reason}
+			return &SealError{Path: full, Reason: reason}
 		}
 		if isOurs(full) {
-			return &SealError{full, "it belongs to bestof, not to the tree"}
+			return &SealError{Path: full, Reason: "it belongs to bestof, not to the tree"}
 		}
 		if len(full) > 4095 {
-			return &SealError{full[:80] + "…", "the path is longer than 4,095 bytes"}
+			return &SealError{Path: full[:80] + "…", Reason: "the path is longer than 4,095 bytes"}
 		}
 	}
 	switch kind {
@@ -252,10 +255,10 @@ func (w *walker) name(ctx context.Context, dirfd int, dir, name string, depth in
 		}
 		fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if errors.Is(err, unix.EACCES) {
-			return &SealError{full, "the directory may not be read"}
+			return &SealError{Path: full, Reason: "the directory may not be read"}
 		}
 		if err != nil {
-			return &SealError{full, "it moved while it was read"}
+			return &SealError{Path: full, Reason: "it moved while it was read"}
 		}
 		return w.dir(ctx, fd, full, depth+1, ignored || w.rules.Here(full, true))
 	case unix.S_IFREG, unix.S_IFLNK:
@@ -267,7 +270,7 @@ func (w *walker) name(ctx context.Context, dirfd int, dir, name string, depth in
 	if w.lenient {
 		return nil
 	}
-	return &SealError{full, "it is neither a file, a link nor a directory"}
+	return &SealError{Path: full, Reason: "it is neither a file, a link nor a directory"}
 }
 
 // file takes a file or link into account, reading it only when it may differ.
@@ -283,14 +286,14 @@ func (w *walker) file(dirfd int, full, name string, st *unix.Stat_t, i int, trac
 		return nil
 	}
 	if st.Size > w.limits.File {
-		return &SealError{full, fmt.Sprintf("it is larger than %d bytes", w.limits.File)}
+		return &SealError{Path: full, Reason: fmt.Sprintf("it is larger than %d bytes", w.limits.File), Limit: true}
 	}
 	data, err := readAt(dirfd, name, st)
 	if errors.Is(err, errChanged) {
-		return &SealError{full, err.Error()}
+		return &SealError{Path: full, Reason: err.Error()}
 	}
 	if errors.Is(err, unix.EACCES) {
-		return &SealError{full, "the file may not be read"}
+		return &SealError{Path: full, Reason: "the file may not be read"}
 	}
 	if err != nil {
 		return fmt.Errorf("seal: read %s: %w", quote(full), err)
@@ -300,10 +303,10 @@ func (w *walker) file(dirfd int, full, name string, st *unix.Stat_t, i int, trac
 		return nil
 	}
 	if w.files++; w.files > w.limits.Files {
-		return &SealError{full, fmt.Sprintf("more than %d files were changed", w.limits.Files)}
+		return &SealError{Path: full, Reason: fmt.Sprintf("more than %d files were changed", w.limits.Files), Limit: true}
 	}
 	if w.bytes += e.size; w.bytes > w.limits.Bytes {
-		return &SealError{full, fmt.Sprintf("the changed files are larger than %d bytes together", w.limits.Bytes)}
+		return &SealError{Path: full, Reason: fmt.Sprintf("the changed files are larger than %d bytes together", w.limits.Bytes), Limit: true}
 	}
 	if w.to != nil {
 		if err := w.to.add(plumbing.BlobObject, e.id, data); err != nil {
