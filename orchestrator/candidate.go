@@ -105,6 +105,7 @@ func (l *life) attempt(ctx context.Context, attempt int) *endOfLife {
 	l.sessionStart(ctx, name)
 	correction := ""
 	for l.round = 0; ; l.round++ {
+		l.record(l.index, func(c *record.Candidate) { c.Rounds = l.round + 1 })
 		if l.round > 0 {
 			l.enter(candidate.Preparing)
 		}

@@ -122,7 +122,8 @@ func (r *Repository) Adopt(ctx context.Context, o *Objects, c Change, opt AdoptO
 	return done, nil
 }
 
-var errLocked = errors.New("another adoption is under way")
+// ErrBusy means that another adoption into the same work tree is under way.
+var ErrBusy = errors.New("another adoption is under way")
 
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
@@ -131,7 +132,7 @@ func lockDir(dir string) (*os.File, error) {
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("%w in %s", errLocked, dir)
+		return nil, fmt.Errorf("%w in %s", ErrBusy, dir)
 	}
 	return f, nil
 }

@@ -452,7 +452,7 @@ func (r *Repository) recover(journalDir string) (run string, done []string, err 
 		return "", nil, nil
 	}
 	lock, err := lockDir(r.root)
-	if errors.Is(err, errLocked) {
+	if errors.Is(err, ErrBusy) {
 		return "", nil, nil // an adoption that is under way needs no help
 	}
 	if err != nil {

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -42,6 +43,20 @@ func Matcher(globs []string) func(path string) bool {
 		}
 		return matched
 	}
+}
+
+// CheckGlob reports a glob that Matcher would never match, such as one with a
+// bracket that is not closed.
+func CheckGlob(glob string) error {
+	if strings.Trim(glob, "!/") == "" {
+		return fmt.Errorf("the glob %q names nothing", glob)
+	}
+	for part := range strings.SplitSeq(strings.TrimPrefix(glob, "!"), "/") {
+		if _, err := path.Match(part, ""); err != nil {
+			return fmt.Errorf("the glob %q is not well formed: close its brackets, or write a backslash before them", glob)
+		}
+	}
+	return nil
 }
 
 // Tampered lists the changed paths that the matcher protects, sorted.

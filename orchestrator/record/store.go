@@ -31,6 +31,8 @@ var (
 	// ErrForeign means that a record was not made by this operator: it came
 	// with the repository, whose word it then is.
 	ErrForeign = errors.New("its record was not made here, it came with the repository")
+	// ErrUnreadable means that a run's record is broken.
+	ErrUnreadable = errors.New("its record cannot be read")
 	// ErrAmbiguous means that several runs begin with the name.
 	ErrAmbiguous = errors.New("several runs begin with that")
 )
@@ -286,7 +288,8 @@ func (s *Store) List(most int) (docs []Document, notices []string, err error) {
 	return docs, notices, nil
 }
 
-// Broken lists the own runs of which nothing is left but a directory.
+// Broken lists the own runs, not running, that have no document or one that is
+// no JSON. A document of another version is none of them.
 func (s *Store) Broken() ([]string, error) {
 	names, err := s.Names()
 	if err != nil {
@@ -294,9 +297,9 @@ func (s *Store) Broken() ([]string, error) {
 	}
 	var broken []string
 	for _, name := range names {
-		_, document := s.root.Lstat(path.Join(name, "run.json"))
+		_, err := s.load(name)
 		_, mark := s.root.Lstat(path.Join(name, runningFile))
-		if s.Own(name) && errors.Is(document, fs.ErrNotExist) && errors.Is(mark, fs.ErrNotExist) {
+		if s.Own(name) && errors.Is(err, ErrUnreadable) && errors.Is(mark, fs.ErrNotExist) {
 			broken = append(broken, name)
 		}
 	}
@@ -317,6 +320,8 @@ func (s *Store) Load(name string) (Document, error) {
 		}
 	}
 	switch {
+	case len(found) == 0 && name == "last" && len(names) > 0:
+		return Document{}, fmt.Errorf("run %q: %w: those that are here came with the repository; name one by its id to look at it", name, ErrNoRun)
 	case len(found) == 0:
 		return Document{}, fmt.Errorf("run %q: %w (`bestof runs` lists them)", name, ErrNoRun)
 	case name == "last" || len(found) == 1:
@@ -328,11 +333,11 @@ func (s *Store) Load(name string) (Document, error) {
 func (s *Store) load(id string) (Document, error) {
 	b, err := s.ReadFile(id, "run.json", maxDocument)
 	if err != nil {
-		return Document{}, fmt.Errorf("run %s has no readable record: %w", id, err)
+		return Document{}, fmt.Errorf("run %s: %w (`bestof gc` removes it): %w", id, ErrUnreadable, err)
 	}
 	var doc Document
 	if err := json.Unmarshal(b, &doc); err != nil {
-		return Document{}, fmt.Errorf("run %s: run.json: %w", id, err)
+		return Document{}, fmt.Errorf("run %s: %w (`bestof gc` removes it): run.json: %w", id, ErrUnreadable, err)
 	}
 	if doc.Schema != Schema {
 		return Document{}, fmt.Errorf("run %s: its record has the schema %q, this program reads %q", id, doc.Schema, Schema)

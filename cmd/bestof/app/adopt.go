@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -58,7 +59,12 @@ the same, and the record keeps who said so.`,
   bestof adopt last --branch=fix-parser
   bestof adopt 3f0k2 c2 --override "the test is wrong, see issue 12"`,
 		Args: cobra.RangeArgs(1, 2),
-		RunE: func(c *cobra.Command, args []string) error { return a.runAdopt(c.Context(), o, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("branch") && strings.TrimSpace(o.branch) == "" {
+				return usagef("--branch= names no branch: write --branch=NAME, or --branch alone for a name made from the run's")
+			}
+			return a.runAdopt(c.Context(), o, args)
+		},
 	}
 	c.Flags().StringVar(&o.branch, "branch", "", "commit on a new branch `NAME` instead of writing into your tree")
 	c.Flags().Lookup("branch").NoOptDefVal = ownBranch
@@ -89,14 +95,21 @@ func (a *app) runAdopt(ctx context.Context, o adoptOptions, args []string) error
 			return usagef("%w; a branch is named with --branch=%s", err, args[1])
 		}
 	}
+	if mode.mode == worktree.AdoptBranch {
+		if err := a.canBranch(ctx, s, mode.branch, doc.Run); err != nil {
+			return err
+		}
+	}
 	number, override, err := a.adoptable(ctx, s, doc, args[1:], o.override)
 	if err != nil {
 		return err
 	}
-	if doc.Adopted != nil && doc.Adopted.Mode == string(mode.mode) && mode.mode == worktree.AdoptApply && doc.Adopted.Candidate == number {
-		a.warn("run %s: %s was adopted before, at %s", doc.Run, candidate.Number(number).ID(), doc.Adopted.At.Local().Format(time.DateTime))
-	}
+	before := doc.Adopted
 	if err := a.adoptWinner(ctx, s, &doc, number, mode, override); err != nil {
+		var moved *worktree.MovedError
+		if errors.As(err, &moved) && before != nil && before.Mode == string(mode.mode) && before.Candidate == number {
+			return refusedf("run %s: %s was adopted before, at %s: nothing was written", doc.Run, candidate.Number(number).ID(), before.At.Local().Format(time.DateTime))
+		}
 		return err
 	}
 	if a.json {
@@ -105,11 +118,25 @@ func (a *app) runAdopt(ctx context.Context, o adoptOptions, args []string) error
 	return a.printAdopted(doc)
 }
 
+// canBranch refuses, before anything is made, a branch that cannot be.
+func (a *app) canBranch(ctx context.Context, s *site, branch, run string) error {
+	if branch == "" {
+		branch = "bestof/" + run
+	}
+	if err := s.repo.FreeBranch(ctx, branch); err != nil {
+		return usagef("--branch: %w", err)
+	}
+	if _, _, err := s.repo.Identity(ctx); err != nil {
+		return usagef("--branch makes a commit in your name, and git does not know it: set user.name and user.email")
+	}
+	return nil
+}
+
 // printAdopted says what an adoption made and what to do next.
 func (a *app) printAdopted(doc record.Document) error {
 	d := doc.Adopted
 	id := candidate.Number(d.Candidate).ID()
-	text := fmt.Sprintf("%s of run %s is in your work tree, not yet committed: `git diff` shows it", id, doc.Run)
+	text := fmt.Sprintf("%s of run %s is in your work tree, not yet committed: `git status` shows it", id, doc.Run)
 	if d.Mode == string(worktree.AdoptBranch) {
 		text = fmt.Sprintf("%s of run %s is commit %s on the new branch %s: `git merge %s` takes it", id, doc.Run, d.Commit[:min(12, len(d.Commit))], d.Branch, d.Branch)
 	}
@@ -207,14 +234,14 @@ var blanks = regexp.MustCompile(`\s+`)
 
 // commitMessage says where a commit comes from: first the task's first line.
 func commitMessage(doc record.Document, c record.Candidate, override *record.Override) string {
-	subject := blanks.ReplaceAllString(strings.TrimSpace(firstLine(doc.Task)), " ")
+	subject := term.Clean(blanks.ReplaceAllString(strings.TrimSpace(firstLine(doc.Task)), " "), 0).String()
 	if r := []rune(subject); len(r) > 72 {
 		subject = string(r[:71]) + "…"
 	}
 	b := subject + "\n\n"
 	b += fmt.Sprintf("Candidate %d of %d (%s) of bestof run %s: %s.\n", c.Number, len(doc.Candidates), c.Agent, doc.Run, c.Outcome)
 	if override != nil {
-		b += fmt.Sprintf("Adopted all the same by %s: %s\n", override.Who, override.Why)
+		b += fmt.Sprintf("Adopted all the same by %s: %s\n", override.Who, term.Clean(override.Why, 0))
 	} else if doc.Reason != "" {
 		b += doc.Reason + ".\n"
 	}

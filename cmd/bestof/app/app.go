@@ -175,11 +175,11 @@ func exitStatus(err error) int {
 		return status.code
 	case errors.As(err, &usage), errors.Is(err, record.ErrNoRun), errors.Is(err, record.ErrAmbiguous):
 		return orchestrator.ExitUsage
-	case errors.As(err, &moved), errors.As(err, &refused):
+	case errors.As(err, &moved), errors.As(err, &refused), errors.Is(err, worktree.ErrBusy):
 		return orchestrator.ExitRefused
 	case errors.Is(err, context.Canceled), errors.Is(err, orchestrator.ErrInterrupted):
 		return orchestrator.ExitInterrupted
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOSPC):
+	case errors.Is(err, record.ErrUnreadable), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOSPC):
 		return orchestrator.ExitInfrastructure
 	}
 	return orchestrator.ExitInternal

@@ -45,11 +45,19 @@ elsewhere, or with --patch, it is the exact patch that git apply takes.`,
 	c.Flags().BoolVar(&o.nameOnly, "name-only", false, "list files")
 	c.Flags().BoolVarP(&o.patch, "patch", "p", false, "print the exact patch, also on a terminal")
 	c.Flags().BoolVarP(&o.sideBySide, "side-by-side", "s", false, "show old and new beside each other")
-	c.MarkFlagsMutuallyExclusive("stat", "name-only", "patch", "side-by-side")
 	return c
 }
 
 func (a *app) runDiff(ctx context.Context, o diffOptions, args []string) error {
+	forms := 0
+	for _, asked := range []bool{o.stat, o.nameOnly, o.patch, o.sideBySide} {
+		if asked {
+			forms++
+		}
+	}
+	if forms > 1 {
+		return usagef("choose one of --stat, --name-only, --patch and --side-by-side")
+	}
 	s, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -245,7 +253,7 @@ func writePage(s *site, doc record.Document, model compare.Model, name string) e
 		err = os.Rename(f.Name(), name)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("write the page: %w", err), os.Remove(f.Name()))
+		return errors.Join(usagef("write the page: %w", err), os.Remove(f.Name()))
 	}
 	return nil
 }

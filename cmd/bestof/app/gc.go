@@ -81,7 +81,7 @@ func (a *app) runGC(ctx context.Context, o gcOptions, given func(string) bool) e
 		return err
 	}
 	report := gcReport{Schema: "bestof.gc/1", DryRun: o.dryRun, Records: []string{}}
-	if o.keep > 0 || o.olderThan > 0 {
+	if given("keep") || o.keep > 0 || o.olderThan > 0 {
 		docs, _, err := s.records.List(0)
 		if err != nil {
 			return err

@@ -19,6 +19,7 @@ import (
 	"github.com/bestof-dev/bestof/internal/redact"
 	"github.com/bestof-dev/bestof/internal/term"
 	"github.com/bestof-dev/bestof/orchestrator"
+	"github.com/bestof-dev/bestof/orchestrator/plan"
 	"github.com/bestof-dev/bestof/orchestrator/record"
 	"github.com/bestof-dev/bestof/plugin/store"
 	"github.com/bestof-dev/bestof/worktree"
@@ -55,9 +56,18 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 	if err != nil {
 		return none, err
 	}
-	if adopt.branch != "" {
-		if err := s.repo.FreeBranch(ctx, adopt.branch); err != nil {
-			return none, usagef("--adopt: %w", err)
+	if adopt.mode == worktree.AdoptBranch {
+		branch := adopt.branch
+		if branch == "" {
+			branch = "bestof/run" // the run's own name comes later, and is free
+		}
+		if err := a.canBranch(ctx, s, branch, ""); err != nil && adopt.branch != "" {
+			return none, err
+		}
+	}
+	for _, glob := range slices.Concat(o.protect, o.unprotect) {
+		if err := plan.CheckGlob(glob); err != nil {
+			return none, usagef("--protect, --unprotect: %w", err)
 		}
 	}
 	history := 0

@@ -244,7 +244,11 @@ func (p *page) causes(doc record.Document, m compare.Model) {
 			p.item(dash, normal, "%d more: bestof show %s", len(causes)-i, doc.Run)
 			break
 		}
-		p.item(dash, normal, "%s", c)
+		first, rest, _ := strings.Cut(c, "\n")
+		p.item(dash, normal, "%s", first)
+		for line := range strings.Lines(rest) {
+			p.say(dim, "    %s", strings.TrimRight(line, "\n"))
+		}
 	}
 }
 
