@@ -20,13 +20,15 @@ import (
 const frame = 100 * time.Millisecond
 
 // Live keeps a table of the run on a terminal, below whatever was there. It
-// reads no input and puts the terminal in no mode, not even that of a hidden
-// cursor, so signals reach the program and there is nothing to restore however
-// the process ends. Where the cursor cannot be moved it is a Plain.
+// reads no input, and the one mode that it changes until Close is that control
+// keys are not shown, so signals reach the program and nothing that matters is
+// left when the process is killed. Where the cursor cannot be moved it is a
+// Plain.
 type Live struct {
 	plain   *Plain
 	program *tea.Program
 	done    chan error
+	restore func() // puts the terminal's mode back
 	closing sync.Once
 	err     error
 
@@ -42,7 +44,10 @@ func NewLive(s term.Streams, now func() time.Time) *Live {
 		return &Live{plain: NewPlain(s.Err, look)}
 	}
 	width, height := term.Size(s.Err)
-	return startLive(s.Err, look, width, height, s.Env, now)
+	restore := hideControlKeys(s.Err)
+	l := startLive(s.Err, look, width, height, s.Env, now)
+	l.restore = restore
+	return l
 }
 
 func startLive(w io.Writer, look term.Look, width, height int, env func(string) (string, bool), now func() time.Time) *Live {
@@ -58,7 +63,7 @@ func startLive(w io.Writer, look term.Look, width, height int, env func(string) 
 	if look.Color {
 		profile = colorprofile.ANSI256
 	}
-	l := &Live{done: make(chan error, 1)}
+	l := &Live{done: make(chan error, 1), restore: func() {}}
 	l.program = tea.NewProgram(
 		&table{live: l, look: look, width: width, height: height, now: now},
 		tea.WithOutput(w), tea.WithInput(nil), tea.WithoutSignalHandler(),
@@ -95,6 +100,7 @@ func (l *Live) Close() error {
 		if err := <-l.done; err != nil && !errors.Is(err, tea.ErrProgramKilled) {
 			l.err = fmt.Errorf("live table: %w", err)
 		}
+		l.restore()
 	})
 	return l.err
 }

@@ -276,6 +276,7 @@ func TestLiveLeavesTheTerminalAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	during.Lflag |= before.Lflag & unix.ECHOCTL // the one that may change
 	if *before != *during {
 		t.Errorf("modes before %+v and during %+v", before, during)
 	}
@@ -284,6 +285,10 @@ func TestLiveLeavesTheTerminalAlone(t *testing.T) {
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
+	}
+	after, err := unix.IoctlGetTermios(int(tt.slave.Fd()), unix.TCGETS)
+	if err != nil || *before != *after {
+		t.Errorf("modes before %+v and after %+v, %v", before, after, err)
 	}
 	b := make([]byte, 64)
 	n, err := tt.slave.Read(b)
