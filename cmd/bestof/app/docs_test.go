@@ -128,7 +128,7 @@ var (
 	runID     = regexp.MustCompile(`\b[0-9][0-9a-hjkmnp-tv-z]{9}\b`)
 	hexID     = regexp.MustCompile(`\b[0-9a-f]{7,64}\b`)
 	clock     = regexp.MustCompile(`\b(\d{4}-\d\d-\d\d )?\d{1,2}:\d\d(:\d\d)?\b`)
-	span      = regexp.MustCompile(`\b\d+(\.\d+)?(ms|µs|s)\b`)
+	span      = regexp.MustCompile(`\b\d+(\.\d+)? ?(ms|µs|s)\b`)
 	sized     = regexp.MustCompile(`\b\d+(\.\d+)? (B|KB|MB|GB|TB)\b`)
 	temporary = regexp.MustCompile(`/tmp/[^\s:]*|/[^\s:]*/scratch\b`)
 	blank     = regexp.MustCompile(` {2,}|─+`)
