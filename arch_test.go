@@ -37,15 +37,17 @@ var rooms = map[string][]string{
 
 // third says who alone may import a module from outside.
 var third = map[string][]string{
-	"github.com/go-git/go-git/v5":      {"worktree"},
-	"github.com/docker/docker":         {"candidate/sandbox/docker"},
-	"github.com/mark3labs/mcp-go":      {"mcp/session", "mcp/gateway"},
-	"charm.land/bubbletea/v2":          {"cmd/bestof/view"},
-	"github.com/alecthomas/chroma/v2":  {"cmd/bestof/view"},
-	"github.com/spf13/cobra":           {"cmd/bestof/app"},
-	"github.com/BurntSushi/toml":       {"internal/stricttoml"},
-	"mvdan.cc/sh/v3":                   {"internal/argv"},
-	"github.com/aymanbagabas/go-udiff": {"worktree", "orchestrator/compare"},
+	"github.com/go-git/go-git/v5":            {"worktree"},
+	"github.com/docker/docker":               {"candidate/sandbox/docker"},
+	"github.com/mark3labs/mcp-go":            {"mcp/session", "mcp/gateway", "mcp/serve"},
+	"github.com/modelcontextprotocol/go-sdk": {"mcp/login"},
+	"modernc.org/sqlite":                     {"mcp/usage"},
+	"charm.land/bubbletea/v2":                {"cmd/bestof/view"},
+	"github.com/alecthomas/chroma/v2":        {"cmd/bestof/view"},
+	"github.com/spf13/cobra":                 {"cmd/bestof/app"},
+	"github.com/BurntSushi/toml":             {"internal/stricttoml"},
+	"mvdan.cc/sh/v3":                         {"internal/argv"},
+	"github.com/aymanbagabas/go-udiff":       {"worktree", "orchestrator/compare"},
 }
 
 // pure are packages that decide and do no I/O: what they must not reach.
