@@ -242,7 +242,7 @@ name the winner. Your own tree is not touched until you adopt one.`,
 	}})
 	root.AddCommand(a.runCommand(), a.runsCommand(), a.showCommand(), a.diffCommand(), a.compareCommand(),
 		a.adoptCommand(), a.reviseCommand(), a.gcCommand(), a.demoCommand(), a.doctorCommand(),
-		a.pluginCommand())
+		a.pluginCommand(), a.mcpCommand())
 	for _, c := range root.Commands() {
 		c.Long = strings.TrimSpace(c.Long) + "\n\n" + statuses
 		c.Args = asUsage(c.Args)
