@@ -46,8 +46,8 @@ const (
 	ShadowBtrfs   ShadowKind = "btrfs"   // a snapshot of the base's subvolume
 	ShadowReflink ShadowKind = "reflink" // a copy that shares the blocks of larger files
 	ShadowCopy    ShadowKind = "copy"
-	// ShadowUserns is an overlay in a user namespace. It has to be asked for:
-	// programs see its Root only when started through Enter.
+	// ShadowUserns is an overlay in a user namespace: programs see its Root
+	// only when started through Enter.
 	ShadowUserns ShadowKind = "userns"
 )
 

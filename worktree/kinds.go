@@ -13,18 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A kind of shadow, and how to find out whether it works in a directory, which
-// is empty and whose mounts and files are removed afterwards.
+// The kinds of shadow, best first, and how to find out whether one works in a
+// directory, which is empty and whose mounts and files are removed afterwards.
+// Overlays come first: they cost neither what the base holds, nor, when they
+// are read, what nobody changed; a snapshot's files have to be looked at.
 var shadowKinds = []struct {
 	kind ShadowKind
 	try  func(dir string) error
-	auto bool // chosen without being asked for
 }{
-	{ShadowOverlay, tryOverlay, true},
-	{ShadowBtrfs, tryBtrfs, true},
-	{ShadowReflink, tryReflink, true},
-	{ShadowCopy, func(string) error { return nil }, true},
-	{ShadowUserns, tryUserns, false},
+	{ShadowOverlay, tryOverlay},
+	{ShadowUserns, tryUserns},
+	{ShadowBtrfs, tryBtrfs},
+	{ShadowReflink, tryReflink},
+	{ShadowCopy, func(string) error { return nil }},
 }
 
 // A Capability says whether a kind of shadow works in a directory.
@@ -92,7 +93,7 @@ func (s *Store) kind(want ShadowKind) (ShadowKind, error) {
 	var names []string
 	for _, k := range shadowKinds {
 		names = append(names, string(k.kind))
-		if want != k.kind && (want != ShadowAuto || !k.auto) {
+		if want != k.kind && want != ShadowAuto {
 			continue
 		}
 		err := s.works(k.kind, k.try)

@@ -116,7 +116,7 @@ func inShadow(t *testing.T, sh *Shadow, args ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args = append(enter, append([]string{"env", "-C", sh.Root()}, args...)...)
+	args = append(enter.Argv, append([]string{"env", "-C", sh.Root()}, args...)...)
 	return run(t, "/", nil, args[0], args[1:]...)
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,10 +17,13 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bestof-dev/bestof/internal/proc"
 )
 
 // A holder is a process that owns a user and a mount namespace with overlays
-// in it. They live as long as it does, or as anything that entered them.
+// in it, and a network namespace with nothing but a loopback. They live as
+// long as it does, or as anything that entered them.
 type holder struct {
 	cmd   *exec.Cmd
 	input io.Closer // its end is the holder's
@@ -30,6 +34,12 @@ type holder struct {
 type layers struct {
 	Lowers              []string
 	Upper, Work, Target string
+}
+
+// holderCaps are what mounting needs, and what an overlay then does on its
+// user's behalf, such as writing into its work directory, which has no mode.
+var holderCaps = []uintptr{
+	unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_MKNOD,
 }
 
 // holderName is what a holder calls itself.
@@ -69,10 +79,16 @@ func hold(in io.Reader) error {
 			return err
 		}
 	}
+	if err := proc.RaiseLoopback(); err != nil {
+		return fmt.Errorf("hold mounts: bring up the loopback: %w", err)
+	}
 	return nil
 }
 
-// startHolder mounts overlays in namespaces of their own.
+// startHolder mounts overlays in namespaces of their own. Everybody is there
+// who they are here, and nobody else is: what programs leave belongs to the
+// user. A program that enters has no capability, unless it is root's: the
+// holder alone has them.
 func startHolder(mounts []layers) (*holder, error) {
 	if !holds.Load() {
 		return nil, errors.New("this program does not hold mounts: its main does not call HoldMounts")
@@ -80,9 +96,10 @@ func startHolder(mounts []layers) (*holder, error) {
 	uid, gid := os.Geteuid(), os.Getegid()
 	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{holderName}, Env: []string{}, Dir: "/", Stderr: io.Discard}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Setpgid: true, Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: gid, Size: 1}},
+		Setpgid: true, Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWNET,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}},
+		AmbientCaps: holderCaps,
 	}
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -122,14 +139,31 @@ func (h *holder) path(name string) string {
 	return filepath.Join("/proc", strconv.Itoa(h.cmd.Process.Pid), "root", name)
 }
 
-// enter is the beginning of a command line that runs the rest of it in the
-// holder's namespaces, as the process that it is started as.
-func (h *holder) enter() ([]string, error) {
+// An Entry says how to get at what a shadow has in namespaces of its own. The
+// zero Entry means that it has none.
+type Entry struct {
+	// Argv is the beginning of a command line that runs the rest of it where
+	// the shadow is, in the same process, with the same user, environment and
+	// descriptors, in the directory /. Its program is an absolute path.
+	Argv []string
+	// Offline is Argv for a program that is to have no network but a loopback.
+	Offline []string
+	// Host is what this process, and those with its view of the file system,
+	// put before Root and Home to find them. It holds until Remove.
+	Host string
+}
+
+func (h *holder) entry() (Entry, error) {
 	nsenter, err := exec.LookPath("nsenter")
-	if err != nil {
-		return nil, errors.New("nsenter, of util-linux, is not installed, or not on PATH")
+	if err == nil {
+		nsenter, err = filepath.Abs(nsenter)
 	}
-	return []string{nsenter, "--preserve-credentials", "--user", "--mount", "--target", strconv.Itoa(h.cmd.Process.Pid), "--"}, nil
+	if err != nil {
+		return Entry{}, errors.New("nsenter, of util-linux, is not installed, or not on PATH")
+	}
+	begin := []string{nsenter, "--preserve-credentials", "--user", "--mount"}
+	end := []string{"--target", strconv.Itoa(h.cmd.Process.Pid), "--"}
+	return Entry{Argv: slices.Concat(begin, end), Offline: slices.Concat(begin, []string{"--net"}, end), Host: h.path("")}, nil
 }
 
 // tryUserns mounts an overlay in a user namespace and deletes in it.
@@ -148,8 +182,14 @@ func tryUserns(dir string) error {
 		return err
 	}
 	defer h.stop()
-	if _, err := h.enter(); err != nil {
+	e, err := h.entry()
+	if err != nil {
 		return err
+	}
+	argv := append(e.Offline, "/bin/sh", "-c", `test -e "$0"`, at("root/file"))
+	if out, err := (&exec.Cmd{Path: argv[0], Args: argv, Env: []string{}, Dir: "/"}).CombinedOutput(); err != nil {
+		line, _, _ := strings.Cut(string(out), "\n")
+		return fmt.Errorf("enter a user namespace: %w: %s", err, line)
 	}
 	if err := os.Remove(h.path(at("root/file"))); err != nil {
 		return fmt.Errorf("delete in an overlay: %w", err)
@@ -161,14 +201,14 @@ func tryUserns(dir string) error {
 	return nil
 }
 
-// Enter is the beginning of a command line that must stand before every
-// program that is to see the shadow, its Home included: the sandbox too has
-// to be started with it. It is empty for all kinds but userns.
-func (sh *Shadow) Enter() ([]string, error) {
+// Enter is how every program must be started that is to see the shadow, its
+// Home included: the sandbox around it too. It is zero for all kinds but
+// userns.
+func (sh *Shadow) Enter() (Entry, error) {
 	if sh.holder == nil {
-		return nil, nil
+		return Entry{}, nil
 	}
-	return sh.holder.enter()
+	return sh.holder.entry()
 }
 
 // HostRoot is where this process itself finds the tree. It is Root for all

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -12,6 +13,7 @@ import (
 // A Command is one program to run, with all that it gets.
 type Command struct {
 	Argv    []string      // program and arguments; a name without a slash is looked up in the PATH of Env
+	Enter   []string      // command line that runs the supervisor, and so all of this, in other namespaces; the program is an absolute path, and may not fork
 	Dir     string        // absolute directory to start in
 	Env     []string      // the whole environment; nothing is added
 	Stdin   []byte        // the whole input; empty means /dev/null
@@ -43,7 +45,7 @@ func (c Command) withDefaults() (Command, error) {
 	if len(c.Argv) == 0 || c.Argv[0] == "" {
 		return c, errors.New("no program")
 	}
-	for _, s := range c.Argv {
+	for _, s := range slices.Concat(c.Argv, c.Enter) {
 		if strings.IndexByte(s, 0) >= 0 {
 			return c, fmt.Errorf("argument %q holds a NUL byte", s)
 		}
@@ -55,6 +57,9 @@ func (c Command) withDefaults() (Command, error) {
 	}
 	if !filepath.IsAbs(c.Dir) || strings.IndexByte(c.Dir, 0) >= 0 {
 		return c, fmt.Errorf("directory %q is not an absolute path", c.Dir)
+	}
+	if len(c.Enter) > 0 && (!filepath.IsAbs(c.Enter[0]) || c.Offline) {
+		return c, errors.New("what enters namespaces has an absolute path and settles the network itself")
 	}
 	if c.Timeout <= 0 {
 		return c, errors.New("no timeout")

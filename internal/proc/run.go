@@ -9,6 +9,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -120,8 +123,14 @@ func run(ctx context.Context, c Command) (Result, error) {
 		}
 	}
 
-	// /proc/self/exe is this executable even when its file was replaced.
-	cmd := exec.Command("/proc/self/exe", superviseWord)
+	cmd, program, err := supervisor(c.Enter, 3+len(files))
+	if err != nil {
+		return Result{}, fmt.Errorf("start its supervisor: %w", err)
+	}
+	if program != nil {
+		theirs.add(program)
+		files = append(files, program)
+	}
 	cmd.Dir = "/"
 	cmd.Env = []string{"GORACE=atexit_sleep_ms=0"}
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = writers[1], writers[2], files
@@ -174,6 +183,10 @@ func run(ctx context.Context, c Command) (Result, error) {
 	var v verdict
 	err = json.NewDecoder(bytes.NewReader(said.head)).Decode(&v)
 	switch {
+	case err != nil && end == Exited && len(c.Enter) > 0 && cmd.ProcessState.Exited():
+		// A supervisor that is killed dies of a signal.
+		line, _, _ := strings.Cut(string(res.Stderr.Head), "\n")
+		return res, fmt.Errorf("enter its namespaces: %s", line)
 	case err != nil && end == Exited:
 		return res, ErrSupervisorLost
 	case err != nil:
@@ -188,6 +201,22 @@ func run(ctx context.Context, c Command) (Result, error) {
 		return res, fmt.Errorf("write its log: %w", log.err)
 	}
 	return res, nil
+}
+
+// supervisor is this executable as a supervisor: even when its file was
+// replaced, and even where enter leads to. There it finds itself at the
+// descriptor fd, as the file that is returned.
+func supervisor(enter []string, fd int) (*exec.Cmd, *os.File, error) {
+	const self = "/proc/self/exe"
+	if len(enter) == 0 {
+		return exec.Command(self, superviseWord), nil, nil
+	}
+	program, err := os.Open(self)
+	if err != nil {
+		return nil, nil, err
+	}
+	args := append(slices.Clone(enter), "/proc/self/fd/"+strconv.Itoa(fd), superviseWord)
+	return &exec.Cmd{Path: enter[0], Args: args}, program, nil
 }
 
 // await returns when the supervisor is gone, having ended it when there was a

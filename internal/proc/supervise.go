@@ -127,7 +127,7 @@ func supervise() verdict {
 		return verdict{Error: "read the job: " + err.Error()}
 	}
 	if j.Loopback {
-		if err := raiseLoopback(); err != nil {
+		if err := RaiseLoopback(); err != nil {
 			return verdict{Error: "bring up the loopback: " + err.Error()}
 		}
 		if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
@@ -366,7 +366,9 @@ func executable(path string) error {
 	return unix.Access(path, unix.X_OK)
 }
 
-func raiseLoopback() error {
+// RaiseLoopback brings up the loopback of the network namespace that this
+// process is in. It needs CAP_NET_ADMIN there.
+func RaiseLoopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
