@@ -47,14 +47,37 @@ func WireName(server, tool string) string {
 	}
 	sum := sha256.Sum256([]byte(server + "\x00" + tool))
 	digest := "-" + hex.EncodeToString(sum[:6])
-	legal := strings.Map(func(r rune) rune {
+	// The server's part is cut by itself, so that its end can still be seen.
+	name := wirePrefix + cut(legal(server), maxServerPart) + "__" + legal(tool)
+	return cut(name, MaxWireName-len(digest)) + digest
+}
+
+// maxServerPart is how much of a server's name a name with a digest keeps.
+const maxServerPart = 32
+
+// SplitWireName gives the two parts of a wire name: what stands between mcp__
+// and the __ after it, which is the server's name where that is legal and not
+// long, and the rest. Agents that make mcp__<server>__<tool> of a configured
+// name and an advertised one get the wire name back from these two.
+func SplitWireName(name string) (server, tool string, ok bool) {
+	rest, ok := strings.CutPrefix(name, wirePrefix)
+	if !ok {
+		return "", "", false
+	}
+	server, tool, ok = strings.Cut(rest, "__")
+	return server, tool, ok && server != "" && tool != ""
+}
+
+func legal(s string) string {
+	return strings.Map(func(r rune) rune {
 		if illegal(r) {
 			return '-'
 		}
 		return r
-	}, plain)
-	return legal[:min(len(legal), MaxWireName-len(digest))] + digest
+	}, s)
 }
+
+func cut(s string, n int) string { return s[:min(len(s), n)] }
 
 func illegal(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-')

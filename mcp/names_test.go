@@ -37,6 +37,9 @@ func TestWireNamesAreInjectiveAndLegal(t *testing.T) {
 		if len(name) > MaxWireName || strings.IndexFunc(name, illegal) >= 0 || !strings.HasPrefix(name, "mcp__") {
 			return false
 		}
+		if part, rest, ok := SplitWireName(name); !ok || "mcp__"+part+"__"+rest != name {
+			return false
+		}
 		other, ok := seen[name]
 		seen[name] = Route{server, tool}
 		return !ok || other == Route{server, tool}
@@ -50,6 +53,19 @@ func TestWireNamesAreInjectiveAndLegal(t *testing.T) {
 	} {
 		if WireName(pair[0].Server, pair[0].Tool) == WireName(pair[1].Server, pair[1].Tool) {
 			t.Errorf("%v and %v meet", pair[0], pair[1])
+		}
+	}
+}
+
+func TestALongServersNameLeavesRoomForItsEnd(t *testing.T) {
+	long := strings.Repeat("s", 128)
+	part, rest, ok := SplitWireName(WireName(long, "tool"))
+	if !ok || part != long[:maxServerPart] || !strings.HasPrefix(rest, "tool-") {
+		t.Errorf("%q, %q, %v", part, rest, ok)
+	}
+	for _, name := range []string{"", "mcp__", "mcp__a", "mcp__a__", "mcp____a", "other__a__b"} {
+		if _, _, ok := SplitWireName(name); ok {
+			t.Errorf("%q was split", name)
 		}
 	}
 }
