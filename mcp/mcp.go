@@ -71,13 +71,6 @@ func (t Tool) SafeToRepeat() bool {
 	return a != nil && (a.ReadOnly != nil && *a.ReadOnly || a.Idempotent != nil && *a.Idempotent)
 }
 
-// A Declared is what one connected server declared: the tools of its surface,
-// bounded and sorted by name. The surface is frozen at connect.
-type Declared struct {
-	Server Server
-	Tools  []Tool
-}
-
 // A Call is one tools/call of one server. Arguments is a JSON object; nil is
 // sent as {}.
 type Call struct {
