@@ -150,6 +150,9 @@ func (r *Repository) refuse(ctx context.Context, c Change) error {
 		}
 	}
 	for _, f := range c.Files {
+		if f.From != "" {
+			return fmt.Errorf("adopt: %s: a change with renames is for reading", quote(f.Path))
+		}
 		if reason := refusedName(f.Path); reason != "" {
 			return &RefusedError{f.Path, reason}
 		}

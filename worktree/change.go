@@ -26,12 +26,19 @@ type FileChange struct {
 	Old, New         string // blob ids, "" where absent
 	Binary           bool
 	Added, Deleted   int // lines; 0 for binaries
+
+	// Of a file that Renames paired: where it was, and how much of it is the
+	// same, in percent. Then Old is what was at From.
+	From       string
+	Similarity int
 }
 
-// Status is added, deleted, modified, mode (only the mode differs) or type (a
-// file became a link or the reverse).
+// Status is added, deleted, modified, mode (only the mode differs), type (a
+// file became a link or the reverse) or, after Renames, renamed.
 func (f FileChange) Status() string {
 	switch {
+	case f.From != "":
+		return "renamed"
 	case f.OldMode == ModeNone:
 		return "added"
 	case f.NewMode == ModeNone:

@@ -3,6 +3,7 @@ package worktree
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/zlib"
 	"context"
 	"fmt"
@@ -14,7 +15,8 @@ import (
 const contextLines = 3
 
 // Patch writes c as git does with --binary --full-index: git apply makes
-// exactly the new tree from it.
+// exactly the new tree from it. Files that Renames paired are written as
+// renames.
 func (o *Objects) Patch(ctx context.Context, w io.Writer, c Change) error {
 	out := bufio.NewWriter(w)
 	for _, f := range c.Files {
@@ -47,7 +49,8 @@ func (o *Objects) Patch(ctx context.Context, w io.Writer, c Change) error {
 }
 
 func writeFile(w *bufio.Writer, f FileChange, old, new []byte) error {
-	a, b := quote("a/"+f.Path), quote("b/"+f.Path)
+	from := cmp.Or(f.From, f.Path)
+	a, b := quote("a/"+from), quote("b/"+f.Path)
 	fmt.Fprintf(w, "diff --git %s %s\n", a, b)
 	was, is := f.Old, f.New
 	switch {
@@ -61,6 +64,9 @@ func writeFile(w *bufio.Writer, f FileChange, old, new []byte) error {
 		b = "/dev/null"
 	case f.OldMode != f.NewMode:
 		fmt.Fprintf(w, "old mode %06o\nnew mode %06o\n", f.OldMode, f.NewMode)
+	}
+	if f.From != "" {
+		fmt.Fprintf(w, "similarity index %d%%\nrename from %s\nrename to %s\n", f.Similarity, quote(f.From), quote(f.Path))
 	}
 	if was == is {
 		return nil
@@ -89,7 +95,7 @@ func writeFile(w *bufio.Writer, f FileChange, old, new []byte) error {
 }
 
 func tabbed(name string) string {
-	if strings.Contains(name, " ") && name[0] != '"' {
+	if strings.Contains(name, " ") {
 		return name + "\t"
 	}
 	return name

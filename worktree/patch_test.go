@@ -3,6 +3,7 @@ package worktree
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path"
@@ -127,7 +128,8 @@ func genText(t *rapid.T) string {
 // change makes another tree from f.
 func (f forest) change(t *rapid.T, names []string) forest {
 	g := forest{}
-	for name, n := range f {
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		n := f[name]
 		switch rapid.IntRange(0, 4).Draw(t, "what") {
 		case 0: // deleted
 		case 1:
@@ -147,8 +149,9 @@ func (f forest) change(t *rapid.T, names []string) forest {
 			g[name] = n
 		}
 	}
-	for name, n := range genForest(names).Draw(t, "more") {
-		g.add(name, n)
+	more := genForest(names).Draw(t, "more")
+	for _, name := range slices.Sorted(maps.Keys(more)) {
+		g.add(name, more[name])
 	}
 	return g
 }
