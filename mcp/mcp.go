@@ -105,7 +105,7 @@ const (
 	Unknown     Failure = "unknown"     // no such server or tool
 	Unavailable Failure = "unavailable" // not connected, or backing off
 	NeedsLogin  Failure = "needs-login" // the server answered 401, or 403
-	Dropped     Failure = "dropped"     // the connection ended in the middle: it may or may not have happened
+	Severed     Failure = "dropped"     // the connection ended in the middle: it may or may not have happened
 	TimedOut    Failure = "timed-out"   // it may or may not have happened
 	Protocol    Failure = "protocol"    // a JSON-RPC error, or an answer that is none
 	OverLimit   Failure = "over-limit"  // a candidate's limit of calls, bytes or time
