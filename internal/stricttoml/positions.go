@@ -51,6 +51,10 @@ type scanner struct {
 	depth  int
 	lines  map[string]int
 	tables map[string]int // how many tables an array of tables has so far
+
+	spanning bool // collect spans
+	spans    []Span
+	table    string // of the last header
 }
 
 func (s *scanner) document() {
@@ -61,7 +65,7 @@ func (s *scanner) document() {
 		case s.i >= len(s.text):
 			return
 		case s.text[s.i] == '[':
-			array := strings.HasPrefix(s.text[s.i:], "[[")
+			start, array := s.i, strings.HasPrefix(s.text[s.i:], "[[")
 			s.skip(1)
 			if array {
 				s.skip(1)
@@ -82,9 +86,11 @@ func (s *scanner) document() {
 			} else if n := s.tables[table]; n > 0 {
 				table = join(table, n-1)
 			}
+			end := s.begin(table, true, start)
 			for s.i < len(s.text) && s.text[s.i] == ']' {
 				s.skip(1)
 			}
+			end()
 		default:
 			if !s.pair(table) {
 				return
@@ -113,7 +119,8 @@ func (s *scanner) note(path string, line int) {
 
 // pair reads key = value.
 func (s *scanner) pair(table string) bool {
-	line := s.line
+	s.space(false)
+	start, line := s.i, s.line
 	keys := s.keys()
 	if len(keys) == 0 || s.i >= len(s.text) || s.text[s.i] != '=' {
 		return false
@@ -124,6 +131,8 @@ func (s *scanner) pair(table string) bool {
 		s.note(table, line)
 	}
 	s.space(false)
+	end := s.begin(table, false, start)
+	defer end()
 	return s.value(table)
 }
 
