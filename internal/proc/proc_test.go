@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 	if code, ok := proc.Supervise(os.Args); ok {
 		os.Exit(code)
 	}
+	if len(os.Args) == 3 && os.Args[1] == "talk-and-hang" {
+		talkAndHang(os.Args[2])
+	}
 	goleak.VerifyTestMain(m)
 }
 

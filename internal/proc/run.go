@@ -66,66 +66,81 @@ func Run(ctx context.Context, c Command) (Result, error) {
 	return res, nil
 }
 
-func run(ctx context.Context, c Command) (Result, error) {
-	began := time.Now()
-	var ours, theirs closers
-	defer ours.close()
+// A launched is a supervisor that has been told to run its program.
+type launched struct {
+	cmd    *exec.Cmd
+	enters bool // Command.Enter is set
+	id     Identity
+	exited chan struct{} // closed when the supervisor is gone
+
+	// Our ends of its pipes; ours closes them.
+	control                        *os.File
+	status, stdout, stderr, report *os.File
+	ours                           closers
+}
+
+// launch starts the program of c under a supervisor. When stdin is not nil it
+// is the program's input in the place of c.Stdin; launch closes it.
+func launch(c Command, stdin *os.File) (_ *launched, err error) {
+	l := &launched{exited: make(chan struct{})}
+	var theirs closers
 	defer theirs.close()
+	defer func() {
+		if err != nil {
+			l.ours.close()
+		}
+	}()
+	if stdin != nil {
+		theirs.add(stdin)
+	}
 
 	controlR, controlW, err := os.Pipe()
 	if err != nil {
-		return Result{}, err
+		return nil, err
 	}
 	theirs.add(controlR)
-	ours.add(controlW)
-	var streams [4]*os.File // read ends: status, stdout, stderr, report
+	l.ours.add(controlW)
+	l.control = controlW
 	var writers [4]*os.File
-	for i := range streams {
-		if streams[i], writers[i], err = os.Pipe(); err != nil {
-			return Result{}, err
+	for i, read := range []**os.File{&l.status, &l.stdout, &l.stderr, &l.report} {
+		if *read, writers[i], err = os.Pipe(); err != nil {
+			return nil, err
 		}
-		ours.add(streams[i])
+		l.ours.add(*read)
 		theirs.add(writers[i])
 	}
 
-	j := job{
-		Argv:     convert[bytestring.String](c.Argv),
-		Dir:      bytestring.String(c.Dir),
-		Env:      convert[bytestring.String](c.Env),
-		Grace:    c.Grace,
-		Stdin:    len(c.Stdin) > 0,
-		Extra:    len(c.Files),
-		Wrapper:  c.Wrapper,
-		Loopback: c.Offline,
+	given := []*os.File{} // what the program finds: its input, then from descriptor 3 on
+	if stdin != nil {
+		given = append(given, stdin)
+	} else if len(c.Stdin) > 0 {
+		given, err = appendMemfile(given, c.Stdin, &theirs)
 	}
-	contents := [][]byte{}
-	if j.Stdin {
-		contents = append(contents, c.Stdin)
-	}
-	contents = append(contents, c.Files...)
+	j := c.job(len(given) > 0)
 	if c.Report {
-		j.Extra++
+		given = append(given, writers[3])
+	}
+	for _, b := range c.Files {
+		if err == nil {
+			given, err = appendMemfile(given, b, &theirs)
+		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	encoded, err := json.Marshal(j)
 	if err != nil {
-		return Result{}, err
+		return nil, err
 	}
-	files := []*os.File{controlR, writers[0]}
-	for i, b := range append([][]byte{encoded}, contents...) {
-		f, err := memfile(b)
-		if err != nil {
-			return Result{}, fmt.Errorf("hand over %d bytes: %w", len(b), err)
-		}
-		theirs.add(f)
-		files = append(files, f)
-		if c.Report && (i == 1 && j.Stdin || i == 0 && !j.Stdin) {
-			files = append(files, writers[3])
-		}
+	files, err := appendMemfile([]*os.File{controlR, writers[0]}, encoded, &theirs)
+	if err != nil {
+		return nil, err
 	}
+	files = append(files, given...)
 
 	cmd, program, err := supervisor(c.Enter, 3+len(files))
 	if err != nil {
-		return Result{}, fmt.Errorf("start its supervisor: %w", err)
+		return nil, fmt.Errorf("start its supervisor: %w", err)
 	}
 	if program != nil {
 		theirs.add(program)
@@ -139,39 +154,91 @@ func run(ctx context.Context, c Command) (Result, error) {
 		offline(cmd.SysProcAttr)
 	}
 	if err := cmd.Start(); err != nil {
-		return Result{}, fmt.Errorf("start its supervisor: %w", err)
+		return nil, fmt.Errorf("start its supervisor: %w", err)
 	}
 	theirs.close()
-	id, err := Identify(cmd.Process.Pid)
+	l.cmd, l.enters = cmd, len(c.Enter) > 0
+	l.id, err = Identify(cmd.Process.Pid)
 	if err == nil {
 		if c.Started != nil {
-			c.Started(id)
+			c.Started(l.id)
 		}
 		_, err = controlW.Write([]byte{cmdGo})
 	}
 	if err != nil {
-		ours.close()
+		l.ours.close()
 		_ = cmd.Wait()
-		return Result{}, fmt.Errorf("start its supervisor: %w", err)
+		return nil, fmt.Errorf("start its supervisor: %w", err)
 	}
+	go func() {
+		_ = cmd.Wait()
+		close(l.exited)
+	}()
+	return l, nil
+}
+
+// job is what the supervisor reads of c.
+func (c Command) job(stdin bool) job {
+	j := job{
+		Argv:     convert[bytestring.String](c.Argv),
+		Dir:      bytestring.String(c.Dir),
+		Env:      convert[bytestring.String](c.Env),
+		Grace:    c.Grace,
+		Stdin:    stdin,
+		Extra:    len(c.Files),
+		Wrapper:  c.Wrapper,
+		Loopback: c.Offline,
+	}
+	if c.Report {
+		j.Extra++
+	}
+	return j
+}
+
+// settle fills in how the program ended, once the supervisor is gone: by what
+// it said, or by why it was killed.
+func (l *launched) settle(res *Result, said []byte) error {
+	var v verdict
+	err := json.NewDecoder(bytes.NewReader(said)).Decode(&v)
+	switch {
+	case err != nil && res.End == Exited && l.enters && l.cmd.ProcessState.Exited():
+		// A supervisor that is killed dies of a signal.
+		line, _, _ := strings.Cut(string(res.Stderr.Head), "\n")
+		return fmt.Errorf("enter its namespaces: %s", line)
+	case err != nil && res.End == Exited:
+		return ErrSupervisorLost
+	case err != nil:
+		v = verdict{Signal: int(syscall.SIGKILL)} // it was killed from here
+	case v.Error != "":
+		return errors.New(v.Error)
+	case v.NotRun != "":
+		res.End, res.Reason = NotRun, v.NotRun
+	}
+	res.Code, res.Signal = v.Code, v.Signal
+	return nil
+}
+
+func run(ctx context.Context, c Command) (Result, error) {
+	began := time.Now()
+	l, err := launch(c, nil)
+	if err != nil {
+		return Result{}, err
+	}
+	defer l.ours.close()
 
 	log := &sharedLog{w: c.Log}
 	stdout, stderr := NewCapture(c.Head, c.Tail, log), NewCapture(c.Head, c.Tail, log)
 	report, said := NewCapture(reportMax, 1, nil), NewCapture(verdictMax, 1, nil)
 	var drained sync.WaitGroup
+	streams := []*os.File{l.status, l.stdout, l.stderr, l.report}
 	for i, w := range []io.Writer{said, stdout, stderr, report} {
 		drained.Go(func() {
 			// The end of the stream and the deadline below are both an end.
 			_, _ = io.CopyBuffer(w, struct{ io.Reader }{streams[i]}, make([]byte, 32<<10))
 		})
 	}
-	exited := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(exited)
-	}()
 
-	end, reapErr := await(ctx, c, id, controlW, exited)
+	end, reapErr := await(ctx, c, l)
 	for _, s := range streams {
 		_ = s.SetReadDeadline(time.Now().Add(drainWait))
 	}
@@ -180,23 +247,9 @@ func run(ctx context.Context, c Command) (Result, error) {
 	if reapErr != nil {
 		return res, reapErr
 	}
-	var v verdict
-	err = json.NewDecoder(bytes.NewReader(said.head)).Decode(&v)
-	switch {
-	case err != nil && end == Exited && len(c.Enter) > 0 && cmd.ProcessState.Exited():
-		// A supervisor that is killed dies of a signal.
-		line, _, _ := strings.Cut(string(res.Stderr.Head), "\n")
-		return res, fmt.Errorf("enter its namespaces: %s", line)
-	case err != nil && end == Exited:
-		return res, ErrSupervisorLost
-	case err != nil:
-		v = verdict{Signal: int(syscall.SIGKILL)} // it was killed from here
-	case v.Error != "":
-		return res, errors.New(v.Error)
-	case v.NotRun != "":
-		res.End, res.Reason = NotRun, v.NotRun
+	if err := l.settle(&res, said.head); err != nil {
+		return res, err
 	}
-	res.Code, res.Signal = v.Code, v.Signal
 	if log.err != nil {
 		return res, fmt.Errorf("write its log: %w", log.err)
 	}
@@ -221,31 +274,37 @@ func supervisor(enter []string, fd int) (*exec.Cmd, *os.File, error) {
 
 // await returns when the supervisor is gone, having ended it when there was a
 // reason to.
-func await(ctx context.Context, c Command, id Identity, control io.Writer, exited <-chan struct{}) (End, error) {
+func await(ctx context.Context, c Command, l *launched) (End, error) {
 	timeout := time.NewTimer(c.Timeout)
 	defer timeout.Stop()
 	var end End
 	select {
-	case <-exited:
+	case <-l.exited:
 		return Exited, nil
 	case <-timeout.C:
 		end = Deadline
 	case <-ctx.Done():
 		end = Stopped
 	}
-	_, _ = control.Write([]byte{cmdTerm}) // fails only when the supervisor is gone
-	slack := time.NewTimer(c.Grace + supervisorSlack)
+	return end, l.end(c.Grace)
+}
+
+// end ends the tree: TERM, KILL after the grace. It returns when the supervisor
+// is gone.
+func (l *launched) end(grace time.Duration) error {
+	_, _ = l.control.Write([]byte{cmdTerm}) // fails only when the supervisor is gone
+	slack := time.NewTimer(grace + supervisorSlack)
 	defer slack.Stop()
 	select {
-	case <-exited:
-		return end, nil
+	case <-l.exited:
+		return nil
 	case <-slack.C:
 	}
-	if _, err := Reap(id); err != nil {
-		return end, err
+	if _, err := Reap(l.id); err != nil {
+		return err
 	}
-	<-exited
-	return end, nil
+	<-l.exited
+	return nil
 }
 
 // offline asks for a network namespace. Whoever may not make one gets it
@@ -258,6 +317,16 @@ func offline(a *syscall.SysProcAttr) {
 		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
 		a.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN} // for the loopback; the supervisor gives it up
 	}
+}
+
+// appendMemfile appends a memfile of b, which theirs will close.
+func appendMemfile(files []*os.File, b []byte, theirs *closers) ([]*os.File, error) {
+	f, err := memfile(b)
+	if err != nil {
+		return files, fmt.Errorf("hand over %d bytes: %w", len(b), err)
+	}
+	theirs.add(f)
+	return append(files, f), nil
 }
 
 // memfile returns a file in memory that holds b, to be read from its start.
