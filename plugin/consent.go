@@ -110,6 +110,13 @@ func Describe(p *Package, tree Tree, h Host) string {
 	return c.b.String()
 }
 
+var uses = [...]string{
+	NotHere: "refused, there is no such tool for plugins",
+	Reaches: "its process, its hooks and its tools reach the network",
+	Inside:  "what it starts is in its own sandbox, and ends with it",
+	OwnTool: "its own tool, which is refused where it says of itself that it risks more",
+}
+
 type consent struct {
 	p    *Package
 	name string
@@ -270,7 +277,8 @@ func (c *consent) disclosure() {
 func (c *consent) capabilities() {
 	list := c.p.Capabilities
 	if len(list) == 0 {
-		c.say("It asks for no tool capabilities.")
+		c.say("It asks for no tool capabilities, and gets none: no network, and no tool of")
+		c.say("this host.")
 		return
 	}
 	widest, scoped := Low, false
@@ -287,6 +295,7 @@ func (c *consent) capabilities() {
 		for _, s := range k.Scope {
 			c.say("      claimed limit: %s", prose(s))
 		}
+		c.say("      here: %s", uses[c.p.UseOf(k)])
 	}
 	if scoped {
 		c.say("  Claimed limits are what its author says. Nothing holds it to them.")
@@ -298,6 +307,7 @@ func (c *consent) capabilities() {
 func (c *consent) ships(tree Tree) {
 	for _, t := range c.p.PackageTools {
 		c.say("  - ships the tool `%s`, which runs `%s` as the plugin: %s", code(t.Name), command(t.Command), prose(t.Description))
+		c.say("      its risk is graded %s, and it runs in the sandbox of the candidate that calls it", c.p.RiskOf(t))
 	}
 	for _, s := range c.p.PackageSkills {
 		c.say("  - ships the skill %s, added to tasks that it matches: %s", line(s.Slug, 100), prose(s.Description))

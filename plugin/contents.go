@@ -119,6 +119,8 @@ type Tool struct {
 	Env         map[string]string
 	Timeout     time.Duration
 	InputSchema map[string]any // JSON Schema; nil for none
+	Risk        Risk           // what it says of itself; see Said
+	Said        string         // that as it is written; "" when it says nothing
 	File        string         // in the package
 }
 
@@ -136,11 +138,11 @@ type toolFile struct {
 	Env          map[string]string `toml:"env"`
 	InputSchema  map[string]any    `toml:"input_schema"`
 	OutputSchema map[string]any    `toml:"output_schema"`
-	// Claims about itself, which change nothing.
-	ReadOnly   bool   `toml:"read_only"`
-	Risk       string `toml:"risk"`
-	Idempotent bool   `toml:"idempotent"`
-	Foundry    any    `toml:"foundry"`
+	Risk         string            `toml:"risk"`
+	// Claims about itself, which make nobody less careful.
+	ReadOnly   bool `toml:"read_only"`
+	Idempotent bool `toml:"idempotent"`
+	Foundry    any  `toml:"foundry"`
 }
 
 // toolName is what models can call. The format's own rule has no hyphen, and
@@ -166,7 +168,7 @@ func ParseTool(name string, data []byte) (Tool, error) {
 			return Tool{}, fmt.Errorf("%s: [env] %q is no environment variable", name, k)
 		}
 	}
-	t := Tool{Name: *f.Name, Description: *f.Description, Command: f.Command, Env: f.Env, Timeout: DefaultToolTimeout, InputSchema: f.InputSchema, File: name}
+	t := Tool{Name: *f.Name, Description: *f.Description, Command: f.Command, Env: f.Env, Timeout: DefaultToolTimeout, InputSchema: f.InputSchema, Said: f.Risk, Risk: riskOf(f.Risk), File: name}
 	if f.TimeoutMS != nil {
 		if *f.TimeoutMS == 0 {
 			return Tool{}, fmt.Errorf("%s: timeout_ms must be 1 or more", name)

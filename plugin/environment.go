@@ -34,15 +34,6 @@ func (r *Runtime) Environment() (given, withheld []string) {
 	return given, withheld
 }
 
-// NetworkTool is the capability that asks for a network. Without it a plugin's
-// process has none.
-const NetworkTool = "network"
-
-// Network reports whether the manifest asks for the network.
-func (m *Manifest) Network() bool {
-	return slices.ContainsFunc(m.Capabilities, func(c Capability) bool { return c.Tool == NetworkTool })
-}
-
 // InputEnvironment gives a tool its input also as variables: each string,
 // number and boolean at the top as BESTOF_INPUT_<KEY>, and as STELLA_INPUT_<KEY>
 // for tools that were written for the host that the format comes from. input is

@@ -432,9 +432,13 @@ func TestUnoffered(t *testing.T) {
 	m := parse(t, `name = "all"
 [loop]
 participation = "steering"
-hooks = ["PreCompact", "PreToolUse"]
+hooks = ["PreCompact", "PreToolUse", "SessionStart"]
 points = ["before_turn"]
 calls = ["recall"]
+[[capabilities]]
+tool = "web_search"
+risk = "low"
+purpose = "p"
 [driver]
 [subloop]
 stages = ["a"]
@@ -451,13 +455,13 @@ key = "a.b"
 value = 1
 purpose = "p"
 `)
-	got := strings.Join(m.Unoffered(plugin.Host{Hooks: []plugin.Hook{plugin.PreToolUse}}), "\n")
-	for _, want := range []string{"PreCompact", "recall", "driver", "[subloop]", "roles", "[wrapper]", "setting", "tools"} {
+	got := strings.Join(m.Unoffered(plugin.Host{Hooks: []plugin.Hook{plugin.PreToolUse, plugin.SessionStart}}), "\n")
+	for _, want := range []string{"PreCompact", "PreToolUse for tools that an agent brings itself", "recall", "driver", "[subloop]", "roles", "[wrapper]", "setting", "tools", "does not get web_search"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is not mentioned in\n%s", want, got)
 		}
 	}
-	if strings.Contains(got, "PreToolUse") || strings.Count(got, "\n") != 7 {
+	if strings.Contains(got, "SessionStart") || strings.Count(got, "\n") != 9 {
 		t.Errorf("%s", got)
 	}
 }

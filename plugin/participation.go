@@ -89,14 +89,27 @@ type Host struct {
 	Tools bool // package tools are offered to candidates
 }
 
-// Unoffered says in plain words, one line each, what the manifest asks for that
-// the host does not act on.
+// Unoffered says in plain words, one line each, what the package asks for that
+// the host does not act on, or refuses.
+func (p *Package) Unoffered(h Host) []string {
+	lines := p.Manifest.Unoffered(h)
+	for _, t := range p.PackageTools {
+		if refused := p.Refuses(t); refused != "" {
+			lines = append(lines, refused)
+		}
+	}
+	return lines
+}
+
+// Unoffered is what can be said of a manifest alone.
 func (m *Manifest) Unoffered(h Host) []string {
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	for _, hook := range m.Loop.Hooks {
 		if !slices.Contains(h.Hooks, hook) {
 			say("it is not called at %s: this host does not call plugins there", hook)
+		} else if hook == PreToolUse || hook == PostToolUse {
+			say("it is not called at %s for tools that an agent brings itself, such as its shell: those calls happen inside the agent, where this host sees nothing. It is called for the tools that this host offers, which have names like mcp__server__tool", hook)
 		}
 	}
 	for _, c := range m.Loop.Calls {
@@ -121,6 +134,11 @@ func (m *Manifest) Unoffered(h Host) []string {
 	}
 	if len(m.Tools) > 0 && !h.Tools {
 		say("its tools are not offered to candidates yet: `bestof plugin call` calls them")
+	}
+	for _, c := range m.Capabilities {
+		if m.UseOf(c) == NotHere {
+			say("it does not get %s: this host has no such tool for plugins, and their sandbox is all that they have", word(c.Tool))
+		}
 	}
 	if m.Loop.Level == Observer && m.Runtime != nil {
 		say("its process is never started: nothing is delivered to an observer")

@@ -10,6 +10,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/bestof-dev/bestof/candidate/sandbox"
 	"github.com/bestof-dev/bestof/candidate/sandbox/toolchain"
@@ -24,6 +26,7 @@ var (
 	ErrNoProcess = errors.New("the plugin ships no process")
 	ErrNotAsked  = errors.New("the plugin did not declare that it answers this")
 	ErrInput     = errors.New("a tool's input is one JSON object")
+	ErrRefused   = errors.New("what it would do was not agreed to")
 )
 
 // A Plugin is a package in its place.
@@ -37,6 +40,7 @@ type Place struct {
 	Root    string
 	WorkDir string
 	Home    string
+	Enter   sandbox.Entry
 	Seen    sandbox.Place
 	Env     map[string]string // what the test needs; a plugin sees of it what its manifest names
 	Ports   sandbox.PortBlock
@@ -55,7 +59,7 @@ func (p Plugin) Spec(o sandbox.Options, at Place) (sandbox.Spec, error) {
 	s := p.spec(at)
 	s.Timeout = r.Timeout()
 	given, _ := r.Environment()
-	own := o.Environment(s, toolchain.Find(o).Env(s.Home, s.Network))
+	own := environment(o, s)
 	argv := []string{"env", "-i"}
 	for _, name := range given {
 		for _, from := range [][]string{own, o.Environ} {
@@ -73,9 +77,34 @@ func (p Plugin) Spec(o sandbox.Options, at Place) (sandbox.Spec, error) {
 	return s, nil
 }
 
+// environment is what the sandbox gives to a program of the spec.
+func environment(o sandbox.Options, s sandbox.Spec) []string {
+	return o.Environment(s, toolchain.Find(o).Env(s.Place().Home, s.Network))
+}
+
+// tested is a request that says in which environment the test of its grant was
+// run, and has to be: the one that a test has in this place.
+func tested(o sandbox.Options, at Place, req wire.Request) wire.Request {
+	g := req.Grant()
+	if g == nil || g.Test == nil || g.Test.Env != nil {
+		return req
+	}
+	limit := time.Duration(min(g.Test.TimeoutMS, uint64(run.MaxTimeout/time.Millisecond))) * time.Millisecond
+	env := map[string]string{}
+	for _, kv := range environment(o, sandbox.Spec{
+		Root: at.Root, Home: at.Home, Enter: at.Enter, Seen: at.Seen, Env: at.Env, Ports: at.Ports, Network: sandbox.NetworkNone, Timeout: limit,
+	}) {
+		name, value, _ := strings.Cut(kv, "=")
+		if utf8.ValidString(kv) {
+			env[name] = value
+		}
+	}
+	return req.WithEnvironment(env)
+}
+
 func (p Plugin) spec(at Place) sandbox.Spec {
 	s := sandbox.Spec{
-		Root: at.Root, WorkDir: at.WorkDir, Home: at.Home, Seen: at.Seen, Env: at.Env, Ports: at.Ports, Started: at.Started,
+		Root: at.Root, WorkDir: at.WorkDir, Home: at.Home, Enter: at.Enter, Seen: at.Seen, Env: at.Env, Ports: at.Ports, Started: at.Started,
 		Binds:   []sandbox.Bind{{Source: p.Dir, Target: p.Dir}},
 		Network: sandbox.NetworkNone,
 	}
@@ -94,6 +123,9 @@ func (p Plugin) Exchange(ctx context.Context, sb sandbox.Sandbox, o sandbox.Opti
 	spec, err := p.Spec(o, at)
 	if err != nil {
 		return wire.Response{}, sandbox.Result{}, err
+	}
+	if p.Runtime.Protocol == wire.Version2 {
+		req = tested(o, at, req)
 	}
 	response, result, err := run.Exchange(ctx, sb, spec, req.In(p.Runtime.Protocol))
 	if err == nil && response.Before != nil {
@@ -127,6 +159,9 @@ func (p Plugin) Tool(ctx context.Context, sb sandbox.Sandbox, at Place, name str
 	i := slices.IndexFunc(p.PackageTools, func(t plugin.Tool) bool { return t.Name == name })
 	if i < 0 {
 		return sandbox.Result{}, fmt.Errorf("%q has no tool %q: %w", p.Name, name, ErrNotAsked)
+	}
+	if refused := p.Refuses(p.PackageTools[i]); refused != "" {
+		return sandbox.Result{}, fmt.Errorf("%q: %s: %w", p.Name, refused, ErrRefused)
 	}
 	var object map[string]any
 	d := json.NewDecoder(strings.NewReader(string(input)))

@@ -34,15 +34,19 @@ func (p Plugin) Hook(ctx context.Context, sb sandbox.Sandbox, o sandbox.Options,
 type Command struct {
 	Argv    []string
 	Timeout time.Duration // 0 is hook.DefaultTimeout; more than hook.MaxTimeout is that
+	Network bool          // it reaches the network
 }
 
-// Hook is as Plugin.Hook. The command has no network and no variables but the
-// sandbox's own. Files that it names by their absolute paths are there to be
-// read.
+// Hook is as Plugin.Hook. The command has no network unless it was given one,
+// and no variables but the sandbox's own. Files that it names by their absolute
+// paths are there to be read.
 func (c Command) Hook(ctx context.Context, sb sandbox.Sandbox, at Place, payload hook.Payload) ([]byte, sandbox.Result, error) {
 	spec := sandbox.Spec{
-		Argv: c.Argv, Root: at.Root, WorkDir: at.WorkDir, Home: at.Home, Seen: at.Seen, Env: at.Env, Ports: at.Ports, Started: at.Started,
+		Argv: c.Argv, Root: at.Root, WorkDir: at.WorkDir, Home: at.Home, Enter: at.Enter, Seen: at.Seen, Env: at.Env, Ports: at.Ports, Started: at.Started,
 		Network: sandbox.NetworkNone, Timeout: min(c.Timeout, hook.MaxTimeout),
+	}
+	if c.Network {
+		spec.Network = sandbox.NetworkHost
 	}
 	if spec.Timeout <= 0 {
 		spec.Timeout = hook.DefaultTimeout

@@ -19,15 +19,18 @@ import (
 // An Event is a moment of a session.
 type Event = plugin.Hook
 
-// The moments that this host sees. Tool calls happen inside an agent, and so
-// does compaction: nothing can be asked there.
+// The moments that this host sees. It sees the calls of tools that it offers
+// itself; those of an agent's own tools happen inside the agent, and so does
+// compaction: nothing can be asked there.
 const (
 	SessionStart = plugin.SessionStart
+	PreToolUse   = plugin.PreToolUse
+	PostToolUse  = plugin.PostToolUse
 	Stop         = plugin.Stop
 )
 
-// Seen lists them.
-func Seen() []Event { return []Event{SessionStart, Stop} }
+// Seen lists them, in the order in which they are listed to people.
+func Seen() []Event { return []Event{SessionStart, PreToolUse, PostToolUse, Stop} }
 
 // Limits of what is taken from a hook.
 const (
@@ -45,9 +48,11 @@ const (
 
 // A Payload is what a hook gets on stdin, as one JSON object.
 type Payload struct {
-	Event     Event  `json:"event"`
-	Cwd       string `json:"cwd"`                 // as the hook's process sees it
-	FinalText string `json:"finalText,omitempty"` // at Stop: the end of what the agent printed
+	Event      Event   `json:"event"`
+	Cwd        string  `json:"cwd"`                  // as the hook's process sees it
+	Tool       *Tool   `json:"tool,omitempty"`       // at PreToolUse and PostToolUse
+	ToolResult *string `json:"toolResult,omitempty"` // at PostToolUse: the text that the tool gave, or its error
+	FinalText  string  `json:"finalText,omitempty"`  // at Stop: what the agent said last
 }
 
 // Encode writes the payload as one line.
@@ -61,6 +66,7 @@ type Action string
 
 const (
 	Allow           Action = "allow"
+	Modify          Action = "modify" // only at PreToolUse
 	RequireApproval Action = "require_approval"
 	Deny            Action = "deny"
 )
@@ -74,12 +80,13 @@ type Decision struct {
 	Action   Action
 	Reason   string // of deny and require_approval
 	Evidence string // what deny was founded on, "" when it did not say
+	Input    string // of modify: the tool's new input, a JSON object as it was written
 }
 
 // Parse reads a hook's stdout: the whole of it if that is a JSON object, else
 // its last line with something on it. Text and JSON without an action are no
-// decision; an action that cannot be followed is an error.
-func Parse(stdout []byte) (Decision, error) {
+// decision; an action that cannot be followed at e is an error.
+func Parse(e Event, stdout []byte) (Decision, error) {
 	whole := bytes.TrimSpace(stdout)
 	text := whole
 	if !isObject(whole) {
@@ -92,12 +99,12 @@ func Parse(stdout []byte) (Decision, error) {
 		}
 		return Decision{}, nil
 	}
-	return decide(text)
+	return decide(e, text)
 }
 
 func isObject(b []byte) bool { return bytes.HasPrefix(b, []byte("{")) && json.Valid(b) }
 
-func decide(object []byte) (Decision, error) {
+func decide(e Event, object []byte) (Decision, error) {
 	if !utf8.Valid(object) {
 		return Decision{}, errors.New("its decision is not UTF-8")
 	}
@@ -131,8 +138,18 @@ func decide(object []byte) (Decision, error) {
 			d.Evidence = Clean(s, MaxReason)
 		}
 		return d, nil
-	case "modify":
-		return Decision{}, errors.New("its decision is to modify a tool's input, and there is none here")
+	case Modify:
+		if e != PreToolUse {
+			return Decision{}, errors.New("its decision is to modify a tool's input, and there is none here")
+		}
+		d.Input, err = newInput(keys["payload"])
+		if err != nil {
+			return Decision{}, fmt.Errorf("its decision is to modify the tool's input: %w", err)
+		}
+		return d, nil
+	}
+	if e == PreToolUse {
+		return Decision{}, fmt.Errorf("its action %s is not one of allow, deny, require_approval, modify", term.Clean(string(raw), 60))
 	}
 	return Decision{}, fmt.Errorf("its action %s is not one of allow, deny, require_approval", term.Clean(string(raw), 60))
 }
@@ -175,7 +192,7 @@ func text(keys map[string]json.RawMessage, key string) (string, error) {
 // Context is what a SessionStart hook adds to a brief: what it printed, unless
 // that is a decision, which nobody asked for.
 func Context(stdout []byte) string {
-	if d, err := Parse(stdout); err != nil || d.Action != "" {
+	if d, err := Parse(SessionStart, stdout); err != nil || d.Action != "" {
 		return ""
 	}
 	return Clean(string(stdout), MaxContext)

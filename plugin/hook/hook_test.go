@@ -58,7 +58,7 @@ func TestParse(t *testing.T) {
 		{"two on a line", deny + deny, hook.Decision{}, "not well-formed"},
 		{"not UTF-8", "{\"action\":\"deny\",\"reason\":\"\xff\"}", hook.Decision{}, "not UTF-8"},
 	} {
-		got, err := hook.Parse([]byte(c.stdout))
+		got, err := hook.Parse(hook.Stop, []byte(c.stdout))
 		if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %+v, %v; want %+v, %q", c.name, got, err, c.want, c.err)
 		}
@@ -70,7 +70,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, stdout []byte) {
-		d, err := hook.Parse(stdout)
+		d, err := hook.Parse(hook.Stop, stdout)
 		if err != nil && d != (hook.Decision{}) {
 			t.Fatalf("a decision and %v", err)
 		}

@@ -81,6 +81,35 @@ func (r Request) In(version uint32) Request {
 	return r
 }
 
+// Grant is what the request gives to the plugin, nil for nothing.
+func (r Request) Grant() *Grant {
+	switch r.Point() {
+	case BeforeTurn:
+		return r.Before.Candidate
+	case AfterTurn:
+		return r.After.Candidate
+	}
+	return nil
+}
+
+// WithEnvironment is a request whose test has env as its whole environment.
+func (r Request) WithEnvironment(env map[string]string) Request {
+	g := r.Grant()
+	if g == nil || g.Test == nil {
+		return r
+	}
+	grant, test := *g, *g.Test
+	test.Env, grant.Test = env, &test
+	if r.Before != nil {
+		b := *r.Before
+		b.Candidate = &grant
+		return Request{Before: &b}
+	}
+	a := *r.After
+	a.Candidate = &grant
+	return Request{After: &a}
+}
+
 func (g *Grant) in(version uint32) *Grant {
 	if g == nil || g.Test == nil || version == Version2 {
 		return g
