@@ -67,6 +67,12 @@ func makeDir(root *os.Root, name string) error {
 	return err
 }
 
+// HostHome is where this process finds Home.
+func (s Spec) HostHome() string { return s.Enter.Host + s.Home }
+
+// HostRoot is where this process finds Root.
+func (s Spec) HostRoot() string { return s.Enter.Host + s.Root }
+
 // Check reports a Spec that no sandbox should run.
 func (s Spec) Check() error {
 	at := s.Place()
@@ -84,6 +90,16 @@ func (s Spec) Check() error {
 	if s.Network != NetworkNone && s.Network != NetworkHost {
 		return fmt.Errorf("network %q is neither %q nor %q", s.Network, NetworkNone, NetworkHost)
 	}
+	if e := s.Enter; e.Host != "" && (!filepath.IsAbs(e.Host) || filepath.Clean(e.Host) != e.Host) {
+		return fmt.Errorf("host's path of the namespaces %q is not a clean absolute path", e.Host)
+	} else if len(e.Argv) > 0 != (len(e.Offline) > 0) {
+		return errors.New("an entry has to lead both to the network and away from it")
+	}
+	for _, argv := range [][]string{s.Enter.Argv, s.Enter.Offline} {
+		if len(argv) > 0 && !filepath.IsAbs(argv[0]) {
+			return fmt.Errorf("what enters namespaces, %q, is not an absolute path", argv[0])
+		}
+	}
 	for _, b := range s.Binds {
 		for _, p := range []string{b.Source, b.Target} {
 			if !filepath.IsAbs(p) || filepath.Clean(p) != p || p == "/" {
@@ -99,10 +115,10 @@ func (s Spec) Check() error {
 	return nil
 }
 
-// Dir is the absolute host path of WorkDir, or a reason why there is none: a
+// Dir is the absolute path of WorkDir, where Root is, or a reason why there is none: a
 // program must not start outside its root, and may have removed WorkDir.
 func (s Spec) Dir() (dir, reason string, err error) {
-	root, err := os.OpenRoot(s.Root)
+	root, err := os.OpenRoot(s.HostRoot())
 	if err != nil {
 		return "", "", fmt.Errorf("open the root: %w", err)
 	}

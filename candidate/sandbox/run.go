@@ -6,7 +6,7 @@ import "github.com/bestof-dev/bestof/internal/proc"
 // decided on the program, its directory and its environment.
 func (s Spec) Command(argv []string, dir string, env []string) proc.Command {
 	return proc.Command{
-		Argv: argv, Dir: dir, Env: env, Stdin: s.Stdin,
+		Argv: argv, Enter: s.Enter.Argv, Dir: dir, Env: env, Stdin: s.Stdin,
 		Timeout: s.Timeout, Grace: s.Grace, Head: s.Head, Tail: s.Tail, Log: s.Log, Started: s.Started,
 	}
 }

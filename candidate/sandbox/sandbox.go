@@ -30,6 +30,7 @@ type Bind struct {
 type Spec struct {
 	Argv    []string          // program and arguments; never a shell string
 	Root    string            // the shadow: the only writable tree besides Home
+	Enter   Entry             // the namespaces in which Root and Home are what they are; zero for this process's own
 	Seen    Place             // where the program sees Root and Home; zero for their own paths
 	WorkDir string            // slash path below Root to start in, "" for Root itself
 	Home    string            // private directory: HOME, XDG_*, TMPDIR live in it; made by the caller, removed by the caller
@@ -45,6 +46,24 @@ type Spec struct {
 	Tail    int           // bytes kept from the end of each; 0 means 256 KiB
 	Log     io.Writer     // receives stdout and stderr as they come, interleaved, capped like the captures; may be nil
 	Started func(Process) // told once, before the program runs, what to reap after a crash; may be nil
+}
+
+// An Entry leads into namespaces that a process of the caller's holds open
+// during the run. The sandbox is started in them whole, its supervisor
+// included, so Argv is found there, Root and Home are paths of theirs, and all
+// that Run promises holds as without. It is plain data, but no longer true
+// when those namespaces are gone.
+type Entry struct {
+	// Argv is the beginning of the command line that runs the rest of it in
+	// the namespaces, in the same process, with its user, environment and
+	// descriptors. Its program is an absolute path. A namespace that cannot be
+	// entered is the sandbox's failure, not the program's.
+	Argv []string
+	// Offline is Argv for NetworkNone, in sandboxes that cannot make a network
+	// namespace inside: it enters one with nothing but a loopback too.
+	Offline []string
+	// Host is what stands before Root and Home where this process finds them.
+	Host string
 }
 
 // A Place is where Root and Home are for the program. Giving every shadow the

@@ -136,7 +136,7 @@ func (s *Sandbox) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, e
 	if reason != "" {
 		return sandbox.Result{End: sandbox.NotRun, Reason: reason}, nil
 	}
-	if err := sandbox.PrepareHome(spec.Home); err != nil {
+	if err := sandbox.PrepareHome(spec.HostHome()); err != nil {
 		return sandbox.Result{}, fmt.Errorf("bwrap sandbox: %w", err)
 	}
 	args, err := s.arguments(spec, dir)

@@ -155,8 +155,13 @@ func (s *Sandbox) arguments(spec sandbox.Spec, dir string) ([]string, error) {
 	own := []mount{{source: spec.Root, target: at.Root, write: true}, {source: spec.Home, target: at.Home, write: true}}
 	slices.SortFunc(own, func(a, b mount) int { return cmp.Compare(len(a.target), len(b.target)) })
 	args = append(args, flags(own)...)
+	home, err := os.OpenRoot(spec.HostHome())
+	if err != nil {
+		return nil, err
+	}
+	defer home.Close()
 	for _, b := range s.tools.Home(at.Home) {
-		if safeTarget(spec.Home, spec.Home+strings.TrimPrefix(b.Target, at.Home)) {
+		if safeTarget(home, strings.TrimPrefix(b.Target, at.Home+"/")) {
 			args = append(args, "--ro-bind", sandbox.Resolve(b.Source), b.Target)
 		}
 	}
@@ -191,8 +196,13 @@ func (s *Sandbox) masks(grants []mount) []mount {
 
 // safeTarget reports whether a mount point inside home is no link that a
 // program put there in an earlier run.
-func safeTarget(home, target string) bool {
-	return sandbox.Resolve(target) == filepath.Join(sandbox.Resolve(home), strings.TrimPrefix(target, home))
+func safeTarget(home *os.Root, target string) bool {
+	for at := target; at != "."; at = filepath.Dir(at) {
+		if fi, err := home.Lstat(at); err == nil && fi.Mode()&os.ModeSymlink != 0 || err != nil && !errors.Is(err, os.ErrNotExist) {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *Sandbox) passwd(spec sandbox.Spec) []byte {

@@ -18,7 +18,8 @@ import (
 	"github.com/bestof-dev/bestof/internal/proc"
 )
 
-// A Process is what a program finds when it starts.
+// A Process is what a program finds when it starts. A fake enters nothing: its
+// programs are where this process is, and find Root and Home there.
 type Process struct {
 	Spec   sandbox.Spec
 	Args   []string // Spec.Argv without the program
@@ -103,13 +104,15 @@ func (s *Sandbox) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, e
 	if reason != "" {
 		return sandbox.Result{End: sandbox.NotRun, Reason: reason}, nil
 	}
-	if err := sandbox.PrepareHome(spec.Home); err != nil {
+	if err := sandbox.PrepareHome(spec.HostHome()); err != nil {
 		return sandbox.Result{}, fmt.Errorf("fake sandbox: %w", err)
 	}
 	return s.run(ctx, spec, dir, program)
 }
 
 func (s *Sandbox) run(ctx context.Context, spec sandbox.Spec, dir string, program Program) (sandbox.Result, error) {
+	dir = spec.Enter.Host + dir
+	spec.Root, spec.Home = spec.HostRoot(), spec.HostHome()
 	if spec.Started != nil {
 		spec.Started(sandbox.Process{PID: firstPID})
 	}

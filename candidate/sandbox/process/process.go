@@ -70,14 +70,20 @@ func (s *Sandbox) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, e
 	if reason != "" {
 		return sandbox.Result{End: sandbox.NotRun, Reason: reason}, nil
 	}
-	if err := sandbox.PrepareHome(spec.Home); err != nil {
+	if err := sandbox.PrepareHome(spec.HostHome()); err != nil {
 		return sandbox.Result{}, fmt.Errorf("process sandbox: %w", err)
 	}
-	if err := linkHome(spec.Home, s.tools.Home(spec.Home)); err != nil {
+	if err := linkHome(spec, s.tools.Home(spec.Home)); err != nil {
 		return sandbox.Result{}, fmt.Errorf("process sandbox: %w", err)
 	}
 	c := spec.Command(spec.Argv, dir, s.options.Environment(spec, s.tools.Env(spec.Home, spec.Network)))
-	c.Offline = spec.Network == sandbox.NetworkNone && s.offline
+	switch {
+	case spec.Network != sandbox.NetworkNone:
+	case len(c.Enter) > 0:
+		c.Enter = spec.Enter.Offline
+	default:
+		c.Offline = s.offline
+	}
 	res, err := proc.Run(ctx, c)
 	if err != nil {
 		err = fmt.Errorf("process sandbox: %w", err)
@@ -85,16 +91,16 @@ func (s *Sandbox) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, e
 	return sandbox.Ended(res), err
 }
 
-// linkHome shows package caches inside home by links, for want of mounts. What
+// linkHome shows package caches inside Home by links, for want of mounts. What
 // is there already stays.
-func linkHome(home string, binds []sandbox.Bind) error {
-	root, err := os.OpenRoot(home)
+func linkHome(spec sandbox.Spec, binds []sandbox.Bind) error {
+	root, err := os.OpenRoot(spec.HostHome())
 	if err != nil {
 		return err
 	}
 	defer root.Close()
 	for _, b := range binds {
-		rel, err := filepath.Rel(home, b.Target)
+		rel, err := filepath.Rel(spec.Home, b.Target)
 		if err != nil {
 			return err
 		}

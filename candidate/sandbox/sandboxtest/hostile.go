@@ -45,9 +45,10 @@ func (s *suite) descriptors(t *testing.T) {
 }
 
 // held checks that nobody alive holds the locks, which somebody did hold.
-func held(t *testing.T, locks ...string) {
+func held(t *testing.T, spec sandbox.Spec, locks ...string) {
 	t.Helper()
 	for _, lock := range locks {
+		lock = spec.Enter.Host + lock
 		if _, err := os.Stat(lock); err != nil {
 			t.Errorf("nothing was started: %v", err)
 		} else if !free(lock) {
@@ -62,7 +63,7 @@ func (s *suite) daemon(t *testing.T) {
 	spec.Argv = append(spec.Argv, lock)
 	began := time.Now()
 	ok(t, s.sandbox(t, sandbox.Options{}), spec)
-	held(t, lock)
+	held(t, spec, lock)
 	if d := time.Since(began); d > 20*time.Second {
 		t.Errorf("it took %s", d)
 	}
@@ -73,7 +74,7 @@ func (s *suite) orphans(t *testing.T) {
 	lock := filepath.Join(spec.Root, "lock")
 	spec.Argv = append(spec.Argv, lock, "1000000")
 	ok(t, s.sandbox(t, sandbox.Options{}), spec)
-	held(t, lock)
+	held(t, spec, lock)
 }
 
 func (s *suite) stubborn(t *testing.T) {
@@ -82,7 +83,7 @@ func (s *suite) stubborn(t *testing.T) {
 	spec.Argv = append(spec.Argv, locks...)
 	spec.Timeout, spec.Grace = 1500*time.Millisecond, 100*time.Millisecond
 	res := run(t, s.sandbox(t, sandbox.Options{}), spec)
-	held(t, locks...)
+	held(t, spec, locks...)
 	if res.End != sandbox.Deadline || res.Duration < spec.Timeout+spec.Grace || len(res.Stdout.Head) == 0 {
 		t.Errorf("ended %s after %s with %d bytes of output", res.End, res.Duration, len(res.Stdout.Head))
 	}
@@ -96,10 +97,10 @@ func (s *suite) polite(t *testing.T) {
 	spec.Argv = append(spec.Argv, ready, asked)
 	spec.Timeout, spec.Grace = 2*time.Second, 20*time.Second
 	res := run(t, b, spec)
-	if _, err := os.Stat(ready); err != nil {
+	if _, err := os.Stat(spec.Enter.Host + ready); err != nil {
 		t.Fatal("the program did not get ready in time")
 	}
-	if _, err := os.Stat(asked); err != nil || res.End != sandbox.Deadline {
+	if _, err := os.Stat(spec.Enter.Host + asked); err != nil || res.End != sandbox.Deadline {
 		t.Errorf("ended %s without TERM: %v", res.End, err)
 	}
 	if res.Duration > spec.Timeout+spec.Grace/2 {
@@ -117,7 +118,7 @@ func (s *suite) killedCaller(t *testing.T) {
 			spec.Argv = []string{"/bin/sh", "-c", `"$@"; exec sleep 3600`, "sh", s.self, probeWord, "daemon", lock}
 		}
 		cmd, id := s.startVictim(t, spec)
-		eventually(t, "the program runs", func() bool { return !free(lock) })
+		eventually(t, "the program runs", func() bool { return !free(spec.Enter.Host + lock) })
 		if !id.Alive() {
 			t.Fatal("there is no supervisor")
 		}
@@ -126,7 +127,7 @@ func (s *suite) killedCaller(t *testing.T) {
 		}
 		_ = cmd.Wait()
 		eventually(t, "the supervisor is gone", func() bool { return !id.Alive() })
-		held(t, lock)
+		held(t, spec, lock)
 	}
 
 	// A supervisor that was stopped does not notice; Reap ends it.
@@ -135,7 +136,7 @@ func (s *suite) killedCaller(t *testing.T) {
 	lock := filepath.Join(spec.Root, "lock")
 	spec.Argv = append(spec.Argv, lock)
 	cmd, id := s.startVictim(t, spec)
-	eventually(t, "the program runs", func() bool { return !free(lock) })
+	eventually(t, "the program runs", func() bool { return !free(spec.Enter.Host + lock) })
 	if err := syscall.Kill(id.PID, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -145,13 +146,13 @@ func (s *suite) killedCaller(t *testing.T) {
 	_ = cmd.Wait()
 	other := id
 	other.StartTime++
-	if found, err := proc.Reap(other); found || err != nil || free(lock) {
+	if found, err := proc.Reap(other); found || err != nil || free(spec.Enter.Host+lock) {
 		t.Fatalf("Reap of another process: %v, %v", found, err)
 	}
 	if found, err := proc.Reap(id); !found || err != nil {
 		t.Fatalf("Reap: %v, %v", found, err)
 	}
-	held(t, lock)
+	held(t, spec, lock)
 	if id.Alive() {
 		t.Error("the supervisor is alive after Reap")
 	}

@@ -6,10 +6,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,6 +45,9 @@ func Main(m *testing.M, make Maker) int {
 	}
 	if code, ok := probeMain(os.Args); ok {
 		syscall.Exit(code) // at once: the race detector makes os.Exit wait a second
+	}
+	if len(os.Args) > 1 && os.Args[1] == mountsWord {
+		return holdMounts(os.Args[2:])
 	}
 	if len(os.Args) == 3 && os.Args[1] == victimWord {
 		return victim(make, os.Args[2])
@@ -87,9 +88,10 @@ func AsUser(t *testing.T, uid uint32, test string) {
 
 // A suite is one call of Run.
 type suite struct {
-	make   Maker
-	expect Expect
-	self   string
+	make    Maker
+	expect  Expect
+	self    string
+	entered bool // Root and Home are mounts in namespaces of their own
 }
 
 // Run tests the sandboxes that make makes. The program under test is this
@@ -100,6 +102,22 @@ func Run(t *testing.T, make Maker, e Expect) {
 		t.Fatal(err)
 	}
 	s := &suite{make: make, expect: e, self: self}
+	s.all(t)
+	if e.Pretend {
+		return
+	}
+	t.Run("entered", func(t *testing.T) {
+		inside := *s
+		inside.entered = true
+		inside.all(t)
+		t.Run("mount", inside.mount)
+		t.Run("owner", inside.owner)
+		t.Run("gone", inside.gone)
+	})
+}
+
+// all tests what holds wherever Root and Home are.
+func (s *suite) all(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"isolation":     s.isolation,
 		"environment":   s.environment,
@@ -121,7 +139,7 @@ func Run(t *testing.T, make Maker, e Expect) {
 	} {
 		t.Run(name, test)
 	}
-	if e.Pretend {
+	if s.expect.Pretend {
 		return
 	}
 	for name, test := range map[string]func(*testing.T){
@@ -137,12 +155,12 @@ func Run(t *testing.T, make Maker, e Expect) {
 	} {
 		t.Run(name, test)
 	}
-	if e.Filesystem {
+	if s.expect.Filesystem {
 		t.Run("absent", s.absent)
 		t.Run("masked", s.masked)
 		t.Run("read-only", s.readOnly)
 	}
-	if e.Processes {
+	if s.expect.Processes {
 		t.Run("strangers", s.strangers)
 		t.Run("confined", s.confined)
 	}
@@ -163,12 +181,16 @@ func (s *suite) sandbox(t *testing.T, o sandbox.Options) sandbox.Sandbox {
 // spec is a run of a probe in directories of its own.
 func (s *suite) spec(t *testing.T, args ...string) sandbox.Spec {
 	t.Helper()
-	return sandbox.Spec{
+	spec := sandbox.Spec{
 		Argv: append([]string{s.self, probeWord}, args...),
 		Root: t.TempDir(), Home: t.TempDir(),
 		Binds:   []sandbox.Bind{{Source: s.self, Target: s.self}},
 		Network: sandbox.NetworkNone, Timeout: time.Minute,
 	}
+	if s.entered {
+		spec.Enter = enter(t, spec.Root, spec.Home)
+	}
+	return spec
 }
 
 func run(t *testing.T, b sandbox.Sandbox, spec sandbox.Spec) sandbox.Result {
@@ -257,10 +279,10 @@ func (s *suite) home(t *testing.T) {
 	b := s.sandbox(t, sandbox.Options{})
 	spec := s.spec(t, "env")
 	outside := t.TempDir()
-	if err := os.Symlink(outside, filepath.Join(spec.Home, "tmp")); err != nil { // as an earlier round may leave it
+	if err := os.Symlink(outside, filepath.Join(spec.HostHome(), "tmp")); err != nil { // as an earlier round may leave it
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(spec.Home, ".cache"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(spec.HostHome(), ".cache"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	names := []string{"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "TMPDIR"}
@@ -270,7 +292,7 @@ func (s *suite) home(t *testing.T) {
 		if !sandbox.Within(spec.Home, dir) {
 			t.Errorf("%s=%q is not below HOME", name, dir)
 		}
-		if fi, err := os.Lstat(dir); err != nil || !fi.IsDir() || fi.Mode().Perm() != 0o700 {
+		if fi, err := os.Lstat(spec.Enter.Host + dir); err != nil || !fi.IsDir() || fi.Mode().Perm() != 0o700 {
 			t.Errorf("%s: %v, %v", name, fi, err)
 		}
 	}
@@ -282,10 +304,10 @@ func (s *suite) home(t *testing.T) {
 func (s *suite) directory(t *testing.T) {
 	b := s.sandbox(t, sandbox.Options{})
 	spec := s.spec(t, "dir")
-	if err := os.MkdirAll(filepath.Join(spec.Root, "a", "b c"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(spec.HostRoot(), "a", "b c"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("/", filepath.Join(spec.Root, "out")); err != nil {
+	if err := os.Symlink("/", filepath.Join(spec.HostRoot(), "out")); err != nil {
 		t.Fatal(err)
 	}
 	if got := ok(t, b, spec); got != spec.Root {
@@ -307,7 +329,7 @@ func (s *suite) place(t *testing.T) {
 	b := s.sandbox(t, sandbox.Options{})
 	spec := s.spec(t, "dir")
 	spec.Seen = sandbox.Place{Root: "/workspace/x", Home: "/workspace-home"}
-	if err := os.Mkdir(filepath.Join(spec.Root, "sub"), 0o755); err != nil {
+	if err := os.Mkdir(filepath.Join(spec.HostRoot(), "sub"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	spec.WorkDir = "sub"
@@ -322,7 +344,7 @@ func (s *suite) place(t *testing.T) {
 	}
 	spec.Argv = []string{"sh", "-c", `echo there > made && echo home > "$HOME/made" && test "$HOME" = /workspace-home && test "$TMPDIR" = /workspace-home/tmp && test ! -e ` + spec.Root}
 	ok(t, b, spec)
-	for _, name := range []string{filepath.Join(spec.Root, "sub", "made"), filepath.Join(spec.Home, "made")} {
+	for _, name := range []string{filepath.Join(spec.HostRoot(), "sub", "made"), filepath.Join(spec.HostHome(), "made")} {
 		if _, err := os.Stat(name); err != nil {
 			t.Error(err)
 		}
@@ -416,7 +438,7 @@ func (s *suite) writable(t *testing.T) {
 	spec := s.spec(t, "write")
 	spec.Argv = append(spec.Argv, "here", filepath.Join(spec.Root, "root"), filepath.Join(spec.Home, "home"))
 	ok(t, s.sandbox(t, sandbox.Options{}), spec)
-	for _, p := range []string{filepath.Join(spec.Root, "here"), filepath.Join(spec.Root, "root"), filepath.Join(spec.Home, "home")} {
+	for _, p := range []string{filepath.Join(spec.HostRoot(), "here"), filepath.Join(spec.HostRoot(), "root"), filepath.Join(spec.HostHome(), "home")} {
 		if b, err := os.ReadFile(p); string(b) != "written" {
 			t.Errorf("%s: %q, %v", p, b, err)
 		}
@@ -427,7 +449,7 @@ func (s *suite) notRun(t *testing.T) {
 	b := s.sandbox(t, sandbox.Options{})
 	spec := s.spec(t)
 	for name, mode := range map[string]os.FileMode{"plain": 0o644, "gone-interpreter": 0o755} {
-		if err := os.WriteFile(filepath.Join(spec.Root, name), []byte("#!/no/such/interpreter\n"), mode); err != nil {
+		if err := os.WriteFile(filepath.Join(spec.HostRoot(), name), []byte("#!/no/such/interpreter\n"), mode); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -508,7 +530,7 @@ func (s *suite) started(t *testing.T) {
 	var ids []sandbox.Process
 	spec.Started = func(id sandbox.Process) {
 		ids = append(ids, id)
-		if _, err := os.Stat(filepath.Join(spec.Root, "mark")); err == nil {
+		if _, err := os.Stat(filepath.Join(spec.HostRoot(), "mark")); err == nil {
 			t.Error("the program ran before Started was told")
 		}
 	}
@@ -541,64 +563,5 @@ func (s *suite) announcements(t *testing.T) {
 	}
 	if len(names) != 3 || names[""] {
 		t.Errorf("project names %v of three roots", names)
-	}
-}
-
-const victimWord = "sandboxtest-victim"
-
-// victim runs one spec and is killed meanwhile.
-func victim(make Maker, encoded string) int {
-	var spec sandbox.Spec
-	err := json.Unmarshal([]byte(encoded), &spec)
-	if err == nil {
-		var b sandbox.Sandbox
-		if b, err = make(sandbox.Options{Environ: []string{"PATH=" + sandbox.DefaultPath}}); err == nil {
-			spec.Started = func(id sandbox.Process) { _ = json.NewEncoder(os.Stdout).Encode(id) }
-			_, err = b.Run(context.Background(), spec)
-		}
-	}
-	fmt.Fprintln(os.Stderr, err)
-	return 1
-}
-
-// startVictim runs spec in another process and returns when it runs there.
-func (s *suite) startVictim(t *testing.T, spec sandbox.Spec) (*exec.Cmd, sandbox.Process) {
-	t.Helper()
-	encoded, err := json.Marshal(struct {
-		sandbox.Spec
-		Log     *struct{} `json:",omitempty"`
-		Started *struct{} `json:",omitempty"`
-	}{Spec: spec})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(s.self, victimWord, string(encoded))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	var id sandbox.Process
-	if err := json.NewDecoder(io.LimitReader(out, 4096)).Decode(&id); err != nil {
-		t.Fatal(err)
-	}
-	return cmd, id
-}
-
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	deadline := time.After(20 * time.Second)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-deadline:
-			t.Fatalf("not so after 20 seconds: %s", what)
-		case <-tick.C:
-		}
 	}
 }
