@@ -36,7 +36,9 @@ type life struct {
 	timedOut bool // its time was up in this round
 
 	started []candidate.Context // what SessionStart hooks add to its brief
-	final   string              // the end of what its agent printed last
+	final   string              // the end of what its agent printed last, or its last message
+	answer  string              // its last message; "" where its stream has none that is known
+	tools   []string            // of those that the host offers, which it called in this round
 	blocked int                 // rounds that it owes to Stop hooks; the others are holds
 }
 
@@ -215,16 +217,24 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 	lines := &activity{now: l.Now, show: func(text string) { l.emit(event.Activity{Number: n, Text: text}) }}
 	clean := l.Redactor.Writer(multi{log, lines})
 	unit := agentUnit{
-		Agent: l.seat.Agent, Root: shadow.Root(), WorkDir: l.Repo.Prefix(), Home: shadow.Home(), Seen: l.seen(), Self: l.Self,
+		Agent: l.seat.Agent, Root: shadow.Root(), WorkDir: l.Repo.Prefix(), Home: shadow.Home(), Enter: sandbox.Entry(shadow.Enter()), Seen: l.seen(), Self: l.Self,
 		Network: l.Settings.Network, Ports: portsOf(l.ports, n), Timeout: max(l.until.Sub(l.Now()), time.Second),
 		Brief: candidate.Brief{
 			Task: l.Task, Context: l.brief(), Test: l.Settings.Test, Protected: l.snapshotSettings().Protect, Number: l.seat.Number,
 			Candidates: len(l.Seats), Round: l.round, Correction: correction,
 		},
 	}
+	leave := l.atBench(ctx, shadow)
 	res, err := unit.run(ctx, l.Sandbox, clean, l.startedProcess)
+	leave()
 	flushErr := clean.Close()
 	l.final = l.tailOf(sandbox.Result{Stdout: res.Stdout})
+	l.answer = l.final
+	if text, stream := lastMessage(res.Stdout.Bytes()); stream {
+		if l.answer = clipTail(l.Redactor.String(text), maxAnswer); l.answer != "" {
+			l.final = l.answer
+		}
+	}
 	suspicious, watchErr := l.watch.leave(context.WithoutCancel(ctx), n)
 	l.record(l.index, func(c *record.Candidate) {
 		c.Rounds, c.Processes = l.round+1, nil

@@ -30,6 +30,7 @@ type Plugin struct {
 	Before  bool        // it answers before_turn
 	After   bool        // it answers after_turn
 	Context []candidate.Context
+	Tools   []PackageTool // that its package brings
 	Ask     func(context.Context, sandbox.Sandbox, call.Place, wire.Request) (wire.Response, sandbox.Result, error)
 	Origin  record.Plugin
 }
@@ -74,7 +75,7 @@ func (t *turn) builtinPlugin() Plugin {
 		Ask: func(ctx context.Context, sb sandbox.Sandbox, at call.Place, req wire.Request) (wire.Response, sandbox.Result, error) {
 			return run.Exchange(ctx, sb, sandbox.Spec{
 				Argv: append([]string{t.Self, "internal", "plugin", "verify"}, verify.Args(t.TestLimit, t.baseline)...),
-				Root: at.Root, WorkDir: at.WorkDir, Home: at.Home, Seen: at.Seen, Binds: []sandbox.Bind{{Source: t.Self, Target: t.Self}},
+				Root: at.Root, WorkDir: at.WorkDir, Home: at.Home, Enter: at.Enter, Seen: at.Seen, Binds: []sandbox.Bind{{Source: t.Self, Target: t.Self}},
 				Env: at.Env, Network: sandbox.NetworkNone, Ports: at.Ports, Timeout: t.TestLimit + margin, Started: at.Started,
 			}, req.In(wire.Version))
 		},
@@ -83,7 +84,7 @@ func (t *turn) builtinPlugin() Plugin {
 
 // place is a shadow as a plugin's process is put into it.
 func (t *turn) place(sh *worktree.Shadow, n int, started func(sandbox.Process)) call.Place {
-	return call.Place{Root: sh.Root(), WorkDir: t.Repo.Prefix(), Home: sh.Home(), Seen: t.seen(), Env: plan.Environment(t.Settings.Test), Ports: portsOf(t.ports, n), Started: started}
+	return call.Place{Root: sh.Root(), WorkDir: t.Repo.Prefix(), Home: sh.Home(), Enter: sandbox.Entry(sh.Enter()), Seen: t.seen(), Env: plan.Environment(t.Settings.Test), Ports: portsOf(t.ports, n), Started: started}
 }
 
 // grant is what a plugin is given of a shadow: its name, its directory as the
@@ -93,7 +94,7 @@ func (t *turn) grant(at call.Place, handle string) *wire.Grant {
 	g := &wire.Grant{Handle: handle, Root: filepath.Join(seen.Root, filepath.FromSlash(at.WorkDir))}
 	if test := t.Settings.Test; len(test) > 0 {
 		g.Test = &wire.TestPlan{
-			Program: test[0], Args: test[1:], Baseline: wire.Baseline(t.baselineStatus()), TimeoutMS: uint64(t.TestLimit.Milliseconds()),
+			Program: test[0], Args: test[1:], Baseline: wire.Baseline(t.baselineStatus()), Cwd: ".", TimeoutMS: uint64(t.TestLimit.Milliseconds()),
 		}
 	}
 	return g
@@ -102,7 +103,8 @@ func (t *turn) grant(at call.Place, handle string) *wire.Grant {
 // askBefore asks every plugin that wants to be asked, once for the run, on an
 // untouched shadow. What does not answer contributes nothing: the turn goes on.
 func (t *turn) askBefore(ctx context.Context) *ending {
-	var published []wire.Published
+	published := t.signals()
+	own := len(published)
 	for i, p := range t.plugins {
 		if !p.Before {
 			continue
@@ -116,7 +118,7 @@ func (t *turn) askBefore(ctx context.Context) *ending {
 			t.notice("the plugin %s did not contribute: %v", p.Name, t.Redactor.String(err.Error()))
 			continue
 		}
-		published = append(published, answer.Publish...)
+		published = publish(published, own, answer.Publish)
 		t.contribute(p, *answer)
 		t.emit(event.Step{Name: "before", Done: true, Text: fmt.Sprintf("the plugin %s contributed %d texts, %d witness paths", p.Name, len(answer.Context), len(answer.Witness))})
 	}

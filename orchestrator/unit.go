@@ -22,6 +22,7 @@ type agentUnit struct {
 	Root    string // the shadow
 	WorkDir string // slash path below Root
 	Home    string
+	Enter   sandbox.Entry
 	Seen    sandbox.Place
 	Self    string
 	Network sandbox.Network
@@ -40,11 +41,11 @@ func (u agentUnit) run(ctx context.Context, sb sandbox.Sandbox, log io.Writer, s
 	if err != nil {
 		return sandbox.Result{End: sandbox.NotRun, Reason: err.Error()}, nil
 	}
-	if err := seed(u.Home, inv.Files); err != nil {
+	if err := seed(u.Enter.Host+u.Home, inv.Files); err != nil {
 		return sandbox.Result{}, fmt.Errorf("seed the candidate's home: %w", err)
 	}
 	return sb.Run(ctx, sandbox.Spec{
-		Argv: inv.Argv, Root: u.Root, WorkDir: u.WorkDir, Home: u.Home, Seen: u.Seen, Env: inv.Env, PassEnv: inv.PassEnv, Stdin: inv.Stdin,
+		Argv: inv.Argv, Root: u.Root, WorkDir: u.WorkDir, Home: u.Home, Enter: u.Enter, Seen: u.Seen, Env: inv.Env, PassEnv: inv.PassEnv, Stdin: inv.Stdin,
 		Binds: []sandbox.Bind{{Source: u.Self, Target: u.Self}}, Network: u.Network, Ports: u.Ports,
 		Timeout: u.Timeout, Log: log, Started: started,
 	})

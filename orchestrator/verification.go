@@ -94,7 +94,7 @@ func (t *turn) runBaseline(ctx context.Context, i int) (verify.Base, sandbox.Res
 	}
 	defer t.discard(ctx, shadow)
 	res, err := t.Sandbox.Run(ctx, sandbox.Spec{
-		Argv: t.Settings.Test, Root: shadow.Root(), WorkDir: t.Repo.Prefix(), Home: shadow.Home(), Seen: t.seen(),
+		Argv: t.Settings.Test, Root: shadow.Root(), WorkDir: t.Repo.Prefix(), Home: shadow.Home(), Enter: sandbox.Entry(shadow.Enter()), Seen: t.seen(),
 		Env: plan.Environment(t.Settings.Test), Network: sandbox.NetworkNone, Ports: portsOf(t.ports, 0), Timeout: t.TestLimit,
 	})
 	if err != nil {
@@ -212,7 +212,9 @@ func (l *life) askAfter(ctx context.Context, p Plugin, sealed *worktree.Sealed, 
 	resp, res, err := p.Ask(ctx, l.Sandbox, at, wire.Request{After: &wire.AfterRequest{
 		ProtocolVersion: wire.Version, Wrapper: p.Wrapper, Round: uint32(l.round), Goal: l.Task,
 		Candidate: l.grant(at, l.seat.Number.Handle()),
-		Turn:      wire.Turn{Completed: !l.timedOut, ChangedFiles: wirePaths(sealed.Change)},
+		Turn: wire.Turn{
+			Completed: !l.timedOut, Answer: l.answer, Tools: calledTools(l.Tooling != nil, l.tools), ChangedFiles: wirePaths(sealed.Change),
+		},
 	}})
 	suspicious, watchErr := l.watch.leave(context.WithoutCancel(ctx), n)
 	l.record(l.index, func(c *record.Candidate) { c.Processes = nil })
@@ -240,27 +242,28 @@ func (l *life) askAfter(ctx context.Context, p Plugin, sealed *worktree.Sealed, 
 			kept.Compromised = text
 		}
 	}
-	kept.Evidence.Tamper = l.tamperOf(ctx, shadow, before.Tree, guarded)
+	kept.Evidence.Tamper, kept.Compared = l.tamperOf(ctx, shadow, before.Tree, guarded, sealed.Change)
 	return kept, res, nil
 }
 
-// tamperOf is the host's own finding about the protected paths: those that the
-// candidate changed, and those that changed while its code was tested.
-func (l *life) tamperOf(ctx context.Context, shadow *worktree.Shadow, made worktree.TreeID, guarded []string) judge.Tamper {
+// tamperOf is the host's own finding about the protected paths, with what it
+// compared: those that the candidate changed, and those that changed while its
+// code was tested.
+func (l *life) tamperOf(ctx context.Context, shadow *worktree.Shadow, made worktree.TreeID, guarded []string, change worktree.Change) (judge.Tamper, *record.Compared) {
 	if len(guarded) > 0 {
-		return judge.Tamper{Status: judge.Tampered, Artifact: guarded[0]}
+		return judge.Tamper{Status: judge.Tampered, Artifact: guarded[0]}, compared(l.witnesses(), l.isGuard, change.Files, nil)
 	}
 	traces, err := l.guardedTraces(ctx, shadow, made)
 	if err != nil {
 		l.notice("%s: the protected paths could not be compared after its verification: %v", l.seat.Number.ID(), err)
-		return judge.Tamper{Status: judge.NotChecked}
+		return judge.Tamper{Status: judge.NotChecked}, nil
 	}
-	for _, path := range slices.Sorted(maps.Keys(traces)) {
-		if own, ok := l.ownTraces[path]; !ok || own != traces[path] {
-			return judge.Tamper{Status: judge.Tampered, Artifact: path}
-		}
+	maps.DeleteFunc(traces, func(path, id string) bool { own, ok := l.ownTraces[path]; return ok && own == id })
+	found := compared(l.witnesses(), l.isGuard, change.Files, traces)
+	if len(traces) == 0 {
+		return judge.Tamper{Status: judge.Clean}, found
 	}
-	return judge.Tamper{Status: judge.Clean}
+	return judge.Tamper{Status: judge.Tampered, Artifact: slices.Min(slices.Collect(maps.Keys(traces)))}, found
 }
 
 // fold adds repetition i to what was kept of the earlier ones: the worst of

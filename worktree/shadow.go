@@ -82,6 +82,7 @@ type Shadow struct {
 	stamps []stamp // by entry of the base, for copies
 	mounts []layers
 	holder *holder // for userns
+	entry  Entry   // likewise
 	notes  []string
 
 	mu   sync.Mutex
@@ -130,6 +131,9 @@ func (sh *Shadow) make(ctx context.Context) error {
 			sh.run.mu.Lock()
 			sh.run.holders = append(sh.run.holders, h)
 			sh.run.mu.Unlock()
+			if sh.entry, err = h.entry(); err != nil {
+				return err
+			}
 		}
 		return sh.opened(filepath.Join(sh.dir, "tree-upper"))
 	}

@@ -112,11 +112,7 @@ func TestShadowContractWithoutRoot(t *testing.T) {
 // inShadow runs a program as a candidate's would be.
 func inShadow(t *testing.T, sh *Shadow, args ...string) string {
 	t.Helper()
-	enter, err := sh.Enter()
-	if err != nil {
-		t.Fatal(err)
-	}
-	args = append(enter.Argv, append([]string{"env", "-C", sh.Root()}, args...)...)
+	args = append(slices.Clone(sh.Enter().Argv), append([]string{"env", "-C", sh.Root()}, args...)...)
 	return run(t, "/", nil, args[0], args[1:]...)
 }
 

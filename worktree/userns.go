@@ -153,6 +153,7 @@ type Entry struct {
 	Host string
 }
 
+// entry is how one gets to where the holder is.
 func (h *holder) entry() (Entry, error) {
 	nsenter, err := exec.LookPath("nsenter")
 	if err == nil {
@@ -204,18 +205,8 @@ func tryUserns(dir string) error {
 // Enter is how every program must be started that is to see the shadow, its
 // Home included: the sandbox around it too. It is zero for all kinds but
 // userns.
-func (sh *Shadow) Enter() (Entry, error) {
-	if sh.holder == nil {
-		return Entry{}, nil
-	}
-	return sh.holder.entry()
-}
+func (sh *Shadow) Enter() Entry { return sh.entry }
 
 // HostRoot is where this process itself finds the tree. It is Root for all
 // kinds but userns.
-func (sh *Shadow) HostRoot() string {
-	if sh.holder == nil {
-		return sh.Root()
-	}
-	return sh.holder.path(sh.Root())
-}
+func (sh *Shadow) HostRoot() string { return sh.entry.Host + sh.Root() }

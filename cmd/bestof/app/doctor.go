@@ -55,9 +55,6 @@ func (a *app) runDoctor(ctx context.Context) error {
 		checks = append(checks, check{Name: "work directory", Needed: true, Detail: err.Error(), Remedy: "Choose a directory of yours with BESTOF_HOME or --work-dir."})
 	} else {
 		for _, k := range worktree.Capabilities(ctx, scratch) {
-			if k.Kind == worktree.ShadowUserns {
-				continue // no sandbox starts programs inside one yet
-			}
 			checks = append(checks, check{Name: "shadow " + string(k.Kind), OK: k.Works, Detail: works(k)})
 		}
 		checks = append(checks, diskCheck(scratch))

@@ -45,7 +45,7 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 		{slices.Contains([]string{"all", "first"}, o.stop), "--stop", "all or first"},
 		{slices.Contains([]string{"none", "host"}, o.network), "--network", "none or host"},
 		{slices.Contains([]string{"none", "host"}, o.setupNetwork), "--setup-network", "none or host"},
-		{slices.Contains([]string{"auto", "overlay", "btrfs", "reflink", "copy"}, o.shadow), "--shadow", "auto, overlay, btrfs, reflink or copy"},
+		{slices.Contains([]string{"auto", "overlay", "userns", "btrfs", "reflink", "copy"}, o.shadow), "--shadow", "auto, overlay, userns, btrfs, reflink or copy"},
 		{o.allow == "" || o.allow == "undecided", "--allow", "undecided"},
 	} {
 		if !c.ok {

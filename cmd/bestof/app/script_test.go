@@ -21,9 +21,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/bestof-dev/bestof/internal/proc"
+	"github.com/bestof-dev/bestof/worktree"
 )
 
 func TestMain(m *testing.M) {
+	if worktree.HoldMounts() {
+		return
+	}
 	if code, ok := proc.Supervise(os.Args); ok {
 		os.Exit(code)
 	}
