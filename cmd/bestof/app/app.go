@@ -21,6 +21,7 @@ import (
 	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/internal/term"
 	"github.com/bestof-dev/bestof/orchestrator"
+	"github.com/bestof-dev/bestof/orchestrator/event"
 	"github.com/bestof-dev/bestof/orchestrator/record"
 	"github.com/bestof-dev/bestof/plugin/verify"
 	"github.com/bestof-dev/bestof/worktree"
@@ -116,6 +117,8 @@ type app struct {
 	quiet   bool
 	yes     bool
 	workDir string
+
+	observe func(event.Event) // who asked for a run in place of a person; nil for a person
 }
 
 // A usageError is the user's to mend: exit status 2.

@@ -27,6 +27,7 @@ is withheld until you read what it declares and grant it. See docs/mcp.md.`,
 	}
 	c.AddCommand(
 		a.mcpListCommand(),
+		a.mcpServeCommand(), a.mcpConfirmCommand(),
 	)
 	for _, sub := range c.Commands() {
 		sub.Long = strings.TrimSpace(sub.Long) + "\n\n" + statuses
