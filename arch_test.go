@@ -55,6 +55,7 @@ var pure = map[string][]string{
 	"judge":             {"os", "net", "syscall", "time", "context", "fmt", "math/rand", "math/rand/v2"},
 	"candidate":         {"os/exec", "net", "context", "math/rand"},
 	"orchestrator/plan": {"os/exec", "net", "context", "math/rand"},
+	"worktree/patch":    {"os/exec", "net", "context", "math/rand"},
 }
 
 type listed struct {

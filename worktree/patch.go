@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/bestof-dev/bestof/worktree/patch"
 )
 
 // contextLines surround an edit in a patch.
@@ -147,8 +149,6 @@ func writeLines(w *bufio.Writer, sign byte, lines [][]byte) {
 	}
 }
 
-const base85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
-
 // writeLiteral writes a whole content in git's binary form: lines of up to 52
 // compressed bytes, each led by their number.
 func writeLiteral(w *bufio.Writer, content []byte) error {
@@ -178,7 +178,7 @@ func writeLiteral(w *bufio.Writer, content []byte) error {
 			}
 			var digits [5]byte
 			for i := 4; i >= 0; i-- {
-				digits[i] = base85[v%85]
+				digits[i] = patch.Base85[v%85]
 				v /= 85
 			}
 			w.Write(digits[:])
@@ -187,39 +187,4 @@ func writeLiteral(w *bufio.Writer, content []byte) error {
 		w.WriteByte('\n')
 	}
 	return w.WriteByte('\n')
-}
-
-// quote writes a name as git does: in C's way when it holds a byte that is
-// not printable ASCII, a quote or a backslash.
-func quote(name string) string {
-	plain := true
-	for i := 0; i < len(name); i++ {
-		if c := name[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
-			plain = false
-			break
-		}
-	}
-	if plain {
-		return name
-	}
-	var b strings.Builder
-	b.WriteByte('"')
-	for i := 0; i < len(name); i++ {
-		switch c := name[i]; c {
-		case '"', '\\':
-			b.WriteByte('\\')
-			b.WriteByte(c)
-		case '\a', '\b', '\t', '\n', '\v', '\f', '\r':
-			b.WriteByte('\\')
-			b.WriteByte("abtnvfr"[c-'\a'])
-		default:
-			if c < 0x20 || c >= 0x7f {
-				fmt.Fprintf(&b, `\%03o`, c)
-			} else {
-				b.WriteByte(c)
-			}
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
 }

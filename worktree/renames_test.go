@@ -208,6 +208,13 @@ func TestRenamesAreBounded(t *testing.T) {
 		f[dir+"/same"] = node{ModeFile, "the same\n"}
 		return f
 	}
+	equal := func(dir, line string) forest {
+		f := forest{dir + "/same": {ModeFile, "the same\n"}}
+		for i := range 9 {
+			f[fmt.Sprintf("%s/%d", dir, i)] = node{ModeFile, strings.Repeat(line+"\n", maxRenameFile/2)}
+		}
+		return f
+	}
 	for name, c := range map[string]struct {
 		from, to forest
 		note     string
@@ -216,7 +223,7 @@ func TestRenamesAreBounded(t *testing.T) {
 		"pairs":   {many("a", "a", 1001, 20), many("b", "b", 1001, 20), "too long", 1},
 		"within":  {many("a", "a", 30, 20), many("b", "b", 30, 20), "", 31},
 		"large":   {forest{"a": {ModeFile, strings.Repeat("a", maxRenameFile+1)}}, forest{"b": {ModeFile, strings.Repeat("a", maxRenameFile+2)}}, "2 files larger", 0},
-		"in sum":  {many("a", "a", 9, 2<<20), many("b", "b", 9, 2<<20), "more than 64 MiB", 1},
+		"in sum":  {equal("a", "x"), equal("b", "y"), "more than 64 MiB", 1},
 		"nothing": {forest{"a": {ModeFile, "x"}}, forest{"a": {ModeFile, "y"}}, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
