@@ -300,6 +300,7 @@ func RecordChange(change worktree.Change, notes []string, patch string) *record.
 		kept.Files = append(kept.Files, record.FileChange{
 			Path: bytestring.String(f.Path), Status: f.Status(), OldMode: modeText(f.OldMode), NewMode: modeText(f.NewMode),
 			Old: f.Old, New: f.New, Binary: f.Binary, Added: f.Added, Deleted: f.Deleted,
+			From: bytestring.String(f.From), Similarity: f.Similarity,
 		})
 	}
 	return kept

@@ -229,6 +229,11 @@ type FileChange struct {
 	Binary  bool              `json:"binary,omitempty"`
 	Added   int               `json:"added"`
 	Deleted int               `json:"deleted"`
+
+	// Only `diff --renames` has these: where the file was, and how much of it
+	// is the same, in percent.
+	From       bytestring.String `json:"from,omitempty"`
+	Similarity int               `json:"similarity,omitempty"`
 }
 
 // Rank is one place of the ranking.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ type diffOptions struct {
 	nameOnly   bool
 	patch      bool
 	sideBySide bool
+	renames    bool
 }
 
 func (a *app) diffCommand() *cobra.Command {
@@ -33,8 +35,11 @@ func (a *app) diffCommand() *cobra.Command {
 		Short: "Show a candidate's change, or what sets two candidates apart",
 		Long: `Shows the winner's change, the change of the candidate named, or the difference
 between the trees of two candidates. On a terminal it is coloured and cleaned;
-elsewhere, or with --patch, it is the exact patch that git apply takes.`,
-		Example: "  bestof diff last\n  bestof diff last 2 5 --side-by-side\n  bestof diff last 2 --patch > fix.patch",
+elsewhere, or with --patch, it is the exact patch that git apply takes. With
+--renames a file that went and one that came are one when at least half of the
+content is the same. Where the objects of a run are gone, its recorded patch is
+read: it has all but colours and what is between two candidates.`,
+		Example: "  bestof diff last\n  bestof diff last 2 5 --side-by-side\n  bestof diff last 2 --patch > fix.patch\n  bestof diff last --renames --stat",
 		Args:    cobra.RangeArgs(1, 3),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.runDiff(c.Context(), o, args)
@@ -45,6 +50,7 @@ elsewhere, or with --patch, it is the exact patch that git apply takes.`,
 	c.Flags().BoolVar(&o.nameOnly, "name-only", false, "list files")
 	c.Flags().BoolVarP(&o.patch, "patch", "p", false, "print the exact patch, also on a terminal")
 	c.Flags().BoolVarP(&o.sideBySide, "side-by-side", "s", false, "show old and new beside each other")
+	c.Flags().BoolVarP(&o.renames, "renames", "M", false, "show files that moved as renames")
 	return c
 }
 
@@ -73,37 +79,84 @@ func (a *app) runDiff(ctx context.Context, o diffOptions, args []string) error {
 	}
 	objects, change, err := between(ctx, s, doc, from, to)
 	if err != nil {
-		return err
+		return a.recordedDiff(s, doc, o, from, to, err)
+	}
+	if o.renames {
+		var note string
+		if change, note, err = objects.Renames(ctx, change); err != nil {
+			return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("run %s: %w", doc.Run, err)}
+		}
+		if note != "" {
+			a.warn("%s", note)
+		}
 	}
 	switch {
 	case a.json:
 		return a.printJSON(orchestrator.RecordChange(change, nil, ""))
 	case o.nameOnly, o.stat:
-		return a.printFiles(change, o.stat)
+		return a.printFiles(listed(change), o.stat)
 	case o.patch || !a.streams().OutLook().Terminal && !o.sideBySide:
 		return objects.Patch(ctx, a.Out, change)
 	}
-	files, err := pairs(doc, objects, from, to)
-	if err != nil {
-		return err
+	files := compare.Diffs(changedPairs(change), blobs(objects), contextLines)
+	if !o.renames {
+		if files, err = pairs(doc, objects, from, to); err != nil {
+			return err
+		}
 	}
 	return view.Diff(a.Out, files, view.DiffOptions{Look: a.streams().OutLook(), SideBySide: o.sideBySide, Old: sideName(from), New: sideName(to)})
 }
 
-// printFiles lists the files of a change, with their lines for stat.
-func (a *app) printFiles(change worktree.Change, stat bool) error {
+// A listedFile is one line of --stat and --name-only.
+type listedFile struct {
+	path, from, status string
+	similarity         int
+	binary             bool
+	added, deleted     int
+}
+
+func listed(change worktree.Change) []listedFile {
+	var out []listedFile
 	for _, f := range change.Files {
-		line := term.Clean(f.Path, 0).String()
-		if stat && f.Binary {
-			line = fmt.Sprintf("%9s  %-8s  %s", "binary", f.Status(), line)
-		} else if stat {
-			line = fmt.Sprintf("%9s  %-8s  %s", fmt.Sprintf("+%d -%d", f.Added, f.Deleted), f.Status(), line)
+		out = append(out, listedFile{f.Path, f.From, f.Status(), f.Similarity, f.Binary, f.Added, f.Deleted})
+	}
+	return out
+}
+
+// printFiles lists the files of a change, with their lines for stat.
+func (a *app) printFiles(files []listedFile, stat bool) error {
+	for _, f := range files {
+		line := term.Clean(f.path, 0).String()
+		if stat {
+			lines := "binary"
+			if !f.binary {
+				lines = fmt.Sprintf("+%d -%d", f.added, f.deleted)
+			}
+			if f.from != "" {
+				line = fmt.Sprintf("%s => %s (%d%%)", term.Clean(f.from, 0), line, f.similarity)
+			}
+			line = fmt.Sprintf("%9s  %-8s  %s", lines, f.status, line)
 		}
 		if _, err := fmt.Fprintln(a.Out, line); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// changedPairs are the files of a change, ready to be compared.
+func changedPairs(change worktree.Change) []compare.Pair {
+	side := func(path string, mode worktree.Mode, id string) compare.Side {
+		if mode == worktree.ModeNone {
+			return compare.Side{}
+		}
+		return compare.Side{Path: path, Mode: fmt.Sprintf("%06o", mode), Blob: id}
+	}
+	var out []compare.Pair
+	for _, f := range change.Files {
+		out = append(out, compare.Pair{Old: side(cmp.Or(f.From, f.Path), f.OldMode, f.Old), New: side(f.Path, f.NewMode, f.New), Binary: f.Binary})
+	}
+	return out
 }
 
 // sides reads which trees to compare; 0 is the base.
@@ -172,12 +225,17 @@ func pairs(doc record.Document, objects *worktree.Objects, from, to int) (iter.S
 	if err != nil {
 		return nil, err
 	}
-	read := func(id string) ([]byte, error) {
+	return compare.Diffs(ps, blobs(objects), contextLines), nil
+}
+
+// contextLines surround a change.
+const contextLines = 3
+
+func blobs(objects *worktree.Objects) compare.Blobs {
+	return func(id string) ([]byte, error) {
 		b, _, err := objects.Blob(id, compare.MaxBytes+1)
 		return b, err
 	}
-	const context = 3
-	return compare.Diffs(ps, read, context), nil
 }
 
 func (a *app) compareCommand() *cobra.Command {
