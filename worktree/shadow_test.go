@@ -2,13 +2,10 @@ package worktree
 
 import (
 	"context"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -78,35 +75,7 @@ func TestShadowContractWithoutRoot(t *testing.T) {
 		}
 		return
 	}
-	dir, err := os.MkdirTemp("", "user")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	program, err := os.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer program.Close()
-	at := filepath.Join(dir, "worktree.test")
-	copied, err := os.OpenFile(at, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
-	if err == nil {
-		_, err = io.Copy(copied, program)
-		copied.Close()
-	}
-	if err == nil {
-		err = os.Chown(dir, 12345, 12345)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(at, "-test.run=^TestShadowContractWithoutRoot$", "-test.v")
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
-	out, err := cmd.CombinedOutput()
-	if err != nil || strings.Count(string(out), "--- PASS: TestShadowContractWithoutRoot/") != 2 {
-		t.Errorf("as another user: %v\n%s", err, out)
-	}
+	asUser(t, "TestShadowContractWithoutRoot", 2)
 }
 
 // inShadow runs a program as a candidate's would be.
