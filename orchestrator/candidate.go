@@ -29,6 +29,7 @@ type life struct {
 	*turn
 	seat  Seat
 	index int
+	trial int // how often it was begun anew before
 	state candidate.State
 	round int
 	until time.Time // its time is up then
@@ -57,7 +58,7 @@ func (t *turn) live(ctx context.Context, i int) candidate.Outcome {
 	var end *endOfLife
 	began := t.Now()
 	for attempt := range attempts {
-		l := &life{turn: t, seat: t.Seats[i], index: i, state: candidate.Queued, until: t.Now().Add(t.Timeout)}
+		l := &life{turn: t, seat: t.Seats[i], index: i, trial: attempt, state: candidate.Queued, until: t.Now().Add(t.Timeout)}
 		end = l.attempt(ctx, attempt)
 		if end.outcome != candidate.Infrastructure || ctx.Err() != nil {
 			break

@@ -21,16 +21,23 @@ import (
 )
 
 // A Hook is called at one moment of every candidate's life: SessionStart,
-// before its first round, or Stop, when its agent ended and left a change.
+// before its first round; PreToolUse and PostToolUse, around its calls of tools
+// that the host offers; or Stop, when its agent ended and left a change.
 type Hook struct {
-	Event hook.Event
-	From  string   // a plugin's name, or the configuration that has it
-	Files []string // words of its command; those that are files of the base are protected
+	Event   hook.Event
+	From    string       // a plugin's name, or the configuration that has it
+	Matcher hook.Matcher // of tools' names, at PreToolUse and PostToolUse
+	Network bool         // it reaches the network, which somebody agreed to
+	Files   []string     // words of its command; those that are files of the base are protected
 	// Point says that the hook's plugin also answers after_turn, by which it
 	// decides whether or not its program knows the hook.
 	Point bool
 	Run   func(context.Context, sandbox.Sandbox, call.Place, hook.Payload) ([]byte, sandbox.Result, error)
 }
+
+// maxHooks is how many calls of hooks a candidate's record lists, those at tools'
+// calls included.
+const maxHooks = 500
 
 // guardHooks protects the files of the base that operators' hooks are made of:
 // a candidate must not edit what sends it back.
@@ -113,7 +120,7 @@ func (l *life) askStop(ctx context.Context, sealed *worktree.Sealed, name string
 			return "", end
 		}
 		if kept.Fault == "" {
-			d, err := hook.Parse(out)
+			d, err := hook.Parse(h.Event, out)
 			if err != nil {
 				kept.Fault = l.Redactor.String(err.Error())
 			}
@@ -181,7 +188,11 @@ func (l *life) callHook(ctx context.Context, h Hook, name string, tree worktree.
 // keepHook writes down what a hook did, and tells the user once what is wrong
 // with it.
 func (l *life) keepHook(h Hook, kept record.Hook) {
-	l.record(l.index, func(c *record.Candidate) { c.Hooks = append(c.Hooks, kept) })
+	l.record(l.index, func(c *record.Candidate) {
+		if len(c.Hooks) < maxHooks || !hook.OfTools(h.Event) { // which a candidate can bring about as often as it likes
+			c.Hooks = append(c.Hooks, kept)
+		}
+	})
 	if kept.Fault == "" {
 		return
 	}
@@ -193,6 +204,8 @@ func (l *life) keepHook(h Hook, kept record.Hook) {
 	case said:
 	case h.Point && h.Event == hook.Stop:
 		l.notice("%s says nothing at Stop (%s); it decides by what it answers after the turn", h.From, kept.Fault)
+	case h.Event == hook.PreToolUse:
+		l.notice("the hook %s of %s did not work, and what it does not allow is refused: %s", kept.Event, h.From, kept.Fault)
 	default:
 		l.notice("the hook %s of %s did not work, which holds nothing up: %s", kept.Event, h.From, kept.Fault)
 	}

@@ -74,6 +74,10 @@ type Config struct {
 	Redactor *redact.Redactor
 	Plugins  []Plugin // installed ones that take part, in order
 	Hooks    []Hook   // what is called at moments of each candidate's life, in order
+	// Tooling is told, once and before any candidate begins, whom to ask about
+	// calls of tools that the host offers, and how package tools are called. It
+	// is nil where candidates are offered no tools.
+	Tooling func(Tooling)
 
 	// Config.
 	Version    string
@@ -113,6 +117,12 @@ type turn struct {
 	seq   int64
 	began time.Time
 	fault error // of the record: writing it failed
+
+	watching sync.Once
+	watched  []witness // what tamper findings compare
+
+	benchMu sync.Mutex
+	benches map[int]*bench // candidates whose agents work now, by number
 
 	faulty []string // hooks whose failure was told
 	stop   context.CancelCauseFunc
@@ -216,6 +226,9 @@ func (t *turn) run(ctx context.Context) *ending {
 	}
 	if end := t.askBefore(ctx); end != nil {
 		return end
+	}
+	if t.Tooling != nil {
+		t.Tooling(Tooling{t})
 	}
 	return t.tryCandidates(ctx)
 }

@@ -31,7 +31,12 @@ import (
 	"github.com/bestof-dev/bestof/worktree"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if code, ok := proc.Supervise(os.Args); ok {
+		os.Exit(code)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // self is where the fake sandbox finds the built-in plugin.
 const self = "/bestof"

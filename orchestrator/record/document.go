@@ -140,8 +140,9 @@ type Plugin struct {
 	Name    string `json:"name"`
 	Level   string `json:"level"` // none | observer | steering | arbiter
 	Builtin bool   `json:"builtin,omitempty"`
-	Scope   string `json:"scope,omitempty"`  // project | user
-	Digest  string `json:"digest,omitempty"` // of its whole package
+	Scope   string `json:"scope,omitempty"`   // project | user
+	Digest  string `json:"digest,omitempty"`  // of its whole package
+	Network bool   `json:"network,omitempty"` // its programs reach the network, which was agreed to
 }
 
 // Candidate is everything known about one candidate.
@@ -175,10 +176,11 @@ type AgentEnd struct {
 
 // Hook is one call of a hook.
 type Hook struct {
-	Event      string `json:"event"` // SessionStart | Stop
+	Event      string `json:"event"` // SessionStart | PreToolUse | PostToolUse | Stop
 	From       string `json:"from"`  // the plugin's name, or the configuration that has it
 	Round      int    `json:"round"`
-	Action     string `json:"action,omitempty"` // allow | deny | require_approval; absent: no decision
+	Tool       string `json:"tool,omitempty"`   // whose call it was about
+	Action     string `json:"action,omitempty"` // allow | deny | require_approval | modify; absent: no decision
 	Reason     string `json:"reason,omitempty"`
 	Text       string `json:"text,omitempty"`  // what it added to the brief
 	Fault      string `json:"fault,omitempty"` // why what it said was not used
@@ -190,14 +192,30 @@ type Evidence struct {
 	Plugin   string         `json:"plugin"`
 	Round    int            `json:"round"`
 	Evidence judge.Evidence `json:"evidence"`
-	Fault    string         `json:"fault,omitempty"`  // why the plugin's answer was not used
-	Reason   string         `json:"reason,omitempty"` // the plugin's code for why the flip is unobservable
-	Passed   int            `json:"passed,omitempty"` // of Runs, those that alone would have met the rule
-	Runs     []TestRun      `json:"runs,omitempty"`   // with --repeat
+	Fault    string         `json:"fault,omitempty"`    // why the plugin's answer was not used
+	Reason   string         `json:"reason,omitempty"`   // the plugin's code for why the flip is unobservable
+	Compared *Compared      `json:"compared,omitempty"` // what Evidence.Tamper rests on; absent when nothing was compared
+	Passed   int            `json:"passed,omitempty"`   // of Runs, those that alone would have met the rule
+	Runs     []TestRun      `json:"runs,omitempty"`     // with --repeat
 	// Compromised is why the evidence could have been forged, "" when nothing
 	// speaks for that.
 	Compromised string `json:"compromised,omitempty"`
 	OutputTail  string `json:"output_tail,omitempty"` // last lines of the test's output, redacted
+}
+
+// Compared is the protected files and witnesses that a tamper finding compared.
+type Compared struct {
+	Count int            `json:"count"`           // of all of them
+	Files []ComparedFile `json:"files,omitempty"` // those that differ first, then by path; not all where there are many
+}
+
+// ComparedFile is one file before the candidate began and after its test ran.
+// Digests are blob ids, as in Change.
+type ComparedFile struct {
+	Path    bytestring.String `json:"path"`
+	Before  string            `json:"before,omitempty"`  // absent: the base does not have it
+	After   string            `json:"after,omitempty"`   // absent: it is gone
+	Differs bool              `json:"differs,omitempty"` // in its bytes, its mode or its kind
 }
 
 // TestRun is one repetition of a verification.
