@@ -1,0 +1,157 @@
+package mcp
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/bestof-dev/bestof/internal/redact"
+)
+
+// hidden stands where a value is not shown.
+const hidden = "…"
+
+// Endpoint is where a server is, for people: the command line or the URL,
+// without what is or could be a credential. It is not cleaned for a terminal.
+func (s Server) Endpoint() string {
+	known := redact.New(s.secrets())
+	if s.Transport == HTTP {
+		return known.String(hideInURL(s.URL))
+	}
+	words := []string{s.Cmd}
+	for i, arg := range s.Args {
+		before := ""
+		if i > 0 {
+			before = s.Args[i-1]
+		}
+		words = append(words, known.String(hideInArg(before, arg)))
+	}
+	for i, w := range words {
+		words[i] = quotedWord(w)
+	}
+	return strings.Join(words, " ")
+}
+
+// Credentials lists the names of the variables or headers that the entry
+// holds, sorted.
+func (s Server) Credentials() []string {
+	if s.Transport == HTTP {
+		return slices.Sorted(maps.Keys(s.Headers))
+	}
+	return slices.Sorted(maps.Keys(s.Env))
+}
+
+// Secrets lists the values that must not be shown anywhere: of all headers,
+// and of the variables that are named as credentials are, or are long.
+func (s Server) secrets() []string {
+	var out []string
+	for _, v := range s.Headers {
+		out = append(out, v)
+		if _, token, ok := strings.Cut(v, " "); ok {
+			out = append(out, token)
+		}
+	}
+	for name, v := range s.Env {
+		if redact.CredentialName(name) || len(v) >= 16 {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// quotedWord shows where a word of a command line begins and ends.
+func quotedWord(w string) string {
+	if w == "" || strings.ContainsAny(w, " \t\n\"'\\") {
+		return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+	}
+	return w
+}
+
+// hideInURL hides the userinfo, every value of the query, the fragment and the
+// parts of the path that look like a key.
+func hideInURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return hidden
+	}
+	var b strings.Builder
+	b.WriteString(u.Scheme + "://")
+	if u.User != nil {
+		b.WriteString(hidden + "@")
+	}
+	b.WriteString(u.Host)
+	segments := strings.Split(u.EscapedPath(), "/")
+	for i, part := range segments {
+		if looksLikeKey(part) {
+			segments[i] = hidden
+		}
+	}
+	b.WriteString(strings.Join(segments, "/"))
+	if u.RawQuery != "" {
+		pairs := strings.Split(u.RawQuery, "&")
+		for i, p := range pairs {
+			name, _, valued := strings.Cut(p, "=")
+			if pairs[i] = name + "=" + hidden; !valued {
+				pairs[i] = hidden // a bare word may be the key itself
+			}
+		}
+		b.WriteString("?" + strings.Join(pairs, "&"))
+	}
+	if u.Fragment != "" {
+		b.WriteString("#" + hidden)
+	}
+	return b.String()
+}
+
+// looksLikeKey reports whether a part of a path is long and has digits among
+// letters, as keys have and words do not.
+func looksLikeKey(part string) bool {
+	digits, letters := 0, 0
+	for _, r := range part {
+		switch {
+		case '0' <= r && r <= '9':
+			digits++
+		case r|0x20 >= 'a' && r|0x20 <= 'z':
+			letters++
+		}
+	}
+	return len(part) >= 20 && digits >= 3 && letters >= 3
+}
+
+// hideInArg hides in one argument what its name, or the argument before it,
+// says is a credential.
+func hideInArg(before, arg string) string {
+	if isFlag(before) && !strings.Contains(before, "=") && credentialFlag(before) && !isFlag(arg) {
+		return hidden
+	}
+	if i := strings.Index(arg, "://"); i > 0 {
+		from := strings.LastIndexAny(arg[:i], "= ") + 1
+		if credentialFlag(strings.TrimRight(arg[:from], "= ")) {
+			return arg[:from] + hidden
+		}
+		return arg[:from] + hideInURL(arg[from:])
+	}
+	if name, _, ok := strings.Cut(arg, "="); ok && credentialFlag(name) {
+		return name + "=" + hidden
+	}
+	if name, value, ok := strings.Cut(arg, ":"); ok && value != "" && (headerFlag(before) || credentialFlag(name)) {
+		return name + ": " + hidden
+	}
+	return arg
+}
+
+func isFlag(arg string) bool { return len(arg) > 1 && arg[0] == '-' }
+
+func headerFlag(arg string) bool { return arg == "-H" || arg == "--header" }
+
+// credentialFlag reads a flag, a variable or a header by its name.
+func credentialFlag(name string) bool {
+	if i := strings.LastIndexByte(name, '='); i >= 0 {
+		name = name[i+1:]
+	}
+	name = strings.ReplaceAll(strings.TrimLeft(name, "-"), "-", "_")
+	upper := strings.ToUpper(name)
+	return redact.CredentialName(name) || upper == "AUTHORIZATION" || upper == "APIKEY" || upper == "KEY" || upper == "AUTH" ||
+		upper == "PASS" || upper == "PASSWD" || upper == "BEARER" || strings.HasSuffix(upper, "_KEY") || strings.HasSuffix(upper, "TOKEN")
+}
