@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/go-git/go-billy/v5/osfs"
@@ -26,68 +29,142 @@ const maxBlob = 1 << 30
 // Objects reads the trees and blobs of a base and of what was sealed from its
 // shadows, or those that Keep wrote. It may be used concurrently.
 type Objects struct {
-	mu     sync.Mutex
-	stores []*filesystem.ObjectStorage
-	dirs   []string
-	dirty  []dirtyPath // the base's edits over its commit, in the order of paths
+	mu    sync.Mutex
+	dirs  []*objectDir
+	dirty []dirtyPath // the base's edits over its commit, in the order of paths
 }
 
-// open adds a directory laid out as a .git directory with objects in it.
+// An objectDir is a directory laid out as a .git directory with objects in it.
+type objectDir struct {
+	path  string
+	packs []*pack
+	loose *filesystem.ObjectStorage
+}
+
+// open adds a directory.
 func (o *Objects) open(dir string) *filesystem.ObjectStorage {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for i, d := range o.dirs {
-		if d == dir {
-			return o.stores[i]
+	for _, d := range o.dirs {
+		if d.path == dir {
+			return d.loose
 		}
 	}
 	s := filesystem.NewObjectStorage(dotgit.New(osfs.New(dir, osfs.WithBoundOS())), cache.NewObjectLRU(8<<20))
-	o.stores = append(o.stores, s)
-	o.dirs = append(o.dirs, dir)
+	o.dirs = append(o.dirs, &objectDir{path: dir, loose: s})
 	return s
 }
 
 // reopen makes what was packed in a directory since it was opened known.
-func (o *Objects) reopen(dir string) {
-	s := o.open(dir)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	s.Reindex()
-}
+func (o *Objects) reopen(dir string) { o.open(dir) } // a pack is looked for when an object is missed
 
-func (o *Objects) find(id oid) (plumbing.EncodedObject, error) {
-	for i := len(o.stores) - 1; i >= 0; i-- {
-		obj, err := o.stores[i].EncodedObject(plumbing.AnyObject, id)
-		if err == nil {
-			return obj, nil
-		}
-		if !errors.Is(err, plumbing.ErrObjectNotFound) {
-			return nil, fmt.Errorf("read object %s: %w", id, err)
+// packed is the pack that has an object, and where. It looks for new packs
+// when none that is known has it.
+func (o *Objects) packed(id oid) (*pack, int64, error) {
+	for again := range 2 {
+		for _, d := range o.dirs {
+			if again > 0 {
+				if err := d.scan(); err != nil {
+					return nil, 0, err
+				}
+			}
+			for _, p := range d.packs {
+				if off, ok := p.index.find(id); ok {
+					return p, off, nil
+				}
+			}
 		}
 	}
-	return nil, fmt.Errorf("read object %s: %w", id, plumbing.ErrObjectNotFound)
+	return nil, 0, nil
+}
+
+// scan finds packs that came and went.
+func (d *objectDir) scan() error {
+	names, err := os.ReadDir(filepath.Join(d.path, "objects/pack"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	known := make(map[string]*pack)
+	for _, p := range d.packs {
+		known[p.path] = p
+	}
+	d.packs = nil
+	for _, n := range names {
+		path := filepath.Join(d.path, "objects/pack", n.Name())
+		if !strings.HasSuffix(path, ".pack") {
+			continue
+		}
+		p := known[path]
+		if p == nil {
+			if p, err = openPack(path); errors.Is(err, fs.ErrNotExist) {
+				continue
+			} else if err != nil {
+				return err
+			}
+		}
+		d.packs = append(d.packs, p)
+	}
+	return nil
 }
 
 // read returns at most max bytes of an object, and its whole size.
 func (o *Objects) read(id oid, t plumbing.ObjectType, max int64) (data []byte, size int64, err error) {
+	fail := func(err error) ([]byte, int64, error) { return nil, 0, fmt.Errorf("read object %s: %w", id, err) }
+	var got packedObject
+	for {
+		o.mu.Lock()
+		p, off, err := o.packed(id)
+		o.mu.Unlock()
+		if err != nil {
+			return fail(err)
+		}
+		if p == nil {
+			got, size, err = o.unpacked(id, max)
+		} else if got, size, err = p.read(id, off, max); errors.Is(err, fs.ErrNotExist) {
+			o.forget(p) // with a run that is gone
+			continue
+		}
+		if err != nil {
+			return fail(err)
+		}
+		break
+	}
+	if got.kind != t {
+		return fail(fmt.Errorf("it is a %s, not a %s", got.kind, t))
+	}
+	return got.data, size, nil
+}
+
+func (o *Objects) forget(p *pack) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	obj, err := o.find(id)
-	if err != nil {
-		return nil, 0, err
+	for _, d := range o.dirs {
+		d.packs = slices.DeleteFunc(d.packs, func(q *pack) bool { return p == q })
 	}
-	if obj.Type() != t {
-		return nil, 0, fmt.Errorf("read object %s: it is a %s, not a %s", id, obj.Type(), t)
+}
+
+// unpacked reads an object that has a file of its own.
+func (o *Objects) unpacked(id oid, max int64) (got packedObject, size int64, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, d := range slices.Backward(o.dirs) {
+		obj, err := d.loose.EncodedObject(plumbing.AnyObject, id)
+		if errors.Is(err, plumbing.ErrObjectNotFound) {
+			continue
+		}
+		if err != nil {
+			return got, 0, err
+		}
+		r, err := obj.Reader()
+		if err != nil {
+			return got, 0, err
+		}
+		defer r.Close()
+		got.kind = obj.Type()
+		got.data, err = io.ReadAll(io.LimitReader(r, max))
+		return got, obj.Size(), err
 	}
-	r, err := obj.Reader()
-	if err != nil {
-		return nil, 0, fmt.Errorf("read object %s: %w", id, err)
-	}
-	defer r.Close()
-	if data, err = io.ReadAll(io.LimitReader(r, max)); err != nil {
-		return nil, 0, fmt.Errorf("read object %s: %w", id, err)
-	}
-	return data, obj.Size(), nil
+	return got, 0, plumbing.ErrObjectNotFound
 }
 
 // blob is the whole content of a blob.
