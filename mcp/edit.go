@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -331,42 +330,4 @@ func entryOf(raw map[string]any, name string) (map[string]any, bool) {
 	servers, _ := raw["servers"].(map[string]any)
 	table, ok := servers[name].(map[string]any)
 	return table, ok
-}
-
-// Reinstall is what the entry old becomes when fresh is installed over it. The
-// transport is that of fresh. candidate_safe is the operator's and stays; a card keeps
-// what fresh leaves blank. A grant stays only for what it was given to: the same
-// name in the registry at the same endpoint; otherwise granted is false.
-// Variables and headers that the operator wrote stay under the same condition.
-func Reinstall(old, fresh Server) Server {
-	withheld := false
-	out := fresh
-	out.CandidateSafe, out.Granted = old.CandidateSafe, &withheld
-	if old.RegistryName != "" && old.RegistryName == fresh.RegistryName && samePlace(old, fresh) {
-		out.Granted = old.Granted
-		out.Env, out.Headers = overlay(fresh.Env, old.Env), overlay(fresh.Headers, old.Headers)
-	}
-	before := old.card()
-	for i, c := range out.card() {
-		*c.field = cmp.Or(strings.TrimSpace(*c.field), *before[i].field)
-	}
-	return out
-}
-
-// samePlace reports whether two entries start the same command or reach the
-// same address.
-func samePlace(a, b Server) bool {
-	return a.Transport == b.Transport && a.Cmd == b.Cmd && slices.Equal(a.Args, b.Args) && a.URL == b.URL
-}
-
-func overlay(below, above map[string]string) map[string]string {
-	if len(below)+len(above) == 0 {
-		return nil
-	}
-	out := maps.Clone(below)
-	if out == nil {
-		out = map[string]string{}
-	}
-	maps.Copy(out, above)
-	return out
 }

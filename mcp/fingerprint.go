@@ -98,9 +98,9 @@ func toolPrint(t Tool) ToolPrint {
 	return p
 }
 
-// bounded keeps a record small whatever a server says.
+// bounded keeps a record small and JSON, whatever a server says.
 func bounded(s string) string {
-	if len(s) <= MaxSchema {
+	if len(s) <= MaxSchema && utf8.ValidString(s) {
 		return s
 	}
 	return "sha256:" + digest(s)
@@ -172,7 +172,12 @@ func (c Changes) Any() bool {
 // Review holds what a server is now against what was reviewed.
 func Review(recorded, now Print) Changes {
 	var c Changes
-	for key := range overlay(recorded.Endpoint, now.Endpoint) {
+	keys := maps.Clone(recorded.Endpoint)
+	if keys == nil {
+		keys = map[string]string{}
+	}
+	maps.Copy(keys, now.Endpoint)
+	for key := range keys {
 		if recorded.Endpoint[key] != now.Endpoint[key] {
 			c.Endpoint = append(c.Endpoint, key)
 			c.Before, c.After = recorded.Shown, now.Shown
