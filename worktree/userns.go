@@ -94,7 +94,7 @@ func startHolder(mounts []layers) (*holder, error) {
 		return nil, errors.New("this program does not hold mounts: its main does not call HoldMounts")
 	}
 	uid, gid := os.Geteuid(), os.Getegid()
-	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{holderName}, Env: []string{}, Dir: "/", Stderr: io.Discard}
+	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{holderName}, Env: []string{}, Dir: "/"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Setpgid: true, Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWNET,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}},

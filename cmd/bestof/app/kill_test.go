@@ -114,12 +114,8 @@ func (b *bench) left(word string) []string {
 	for _, e := range entries {
 		left = append(left, "scratch "+e.Name())
 	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if bytes.Contains(mounts, []byte(b.home)) {
-		left = append(left, "a mount below "+b.home)
+	if found := unmounted(b.home); len(found) > 0 {
+		left = append(left, fmt.Sprintf("a mount below %s, for the processes %v", b.home, found))
 	}
 	for _, pid := range processesWith(word) {
 		left = append(left, fmt.Sprint("process ", pid))
@@ -137,9 +133,15 @@ command = ["sh", "-c", "echo worse > value"]
 // command gives the same verdict or says "run it again", the tree is the old
 // one or the new one, the record says which, and nothing is left.
 func TestKillAtEveryEvent(t *testing.T) {
+	for _, shadow := range []string{"auto", "userns"} {
+		t.Run(shadow, func(t *testing.T) { killAtEveryEvent(t, shadow) })
+	}
+}
+
+func killAtEveryEvent(t *testing.T, shadow string) {
 	for at := 1; ; at++ {
 		b := newBench(t, "grep -qx right value && grep -qx right other\n", killConfig)
-		ended := b.killAt(at)
+		ended := b.killAt(at, "--shadow", shadow)
 		docs := b.runs()
 		if len(docs) > 1 {
 			t.Fatalf("event %d: %d runs", at, len(docs))
@@ -163,8 +165,9 @@ func TestKillAtEveryEvent(t *testing.T) {
 
 // killAt kills a run when its at-th line of progress appears, and reports
 // whether it ended before.
-func (b *bench) killAt(at int) (ended bool) {
-	cmd := b.command("run", "--agents", "fix:1,bad:1", "-j", "1", "--holds", "0", "--adopt", "apply", "--yes", "--test", "sh check.sh", "mend it")
+func (b *bench) killAt(at int, flags ...string) (ended bool) {
+	args := append([]string{"run", "--agents", "fix:1,bad:1", "-j", "1", "--holds", "0", "--adopt", "apply", "--yes", "--test", "sh check.sh", "mend it"}, flags...)
+	cmd := b.command(args...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		b.t.Fatal(err)

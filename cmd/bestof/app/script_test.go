@@ -73,6 +73,12 @@ func TestScripts(t *testing.T) {
 			gitconfig := "[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"
 			return os.WriteFile(filepath.Join(home, ".gitconfig"), []byte(gitconfig), 0o644)
 		},
+		Condition: func(cond string) (bool, error) {
+			if cond != "root" {
+				return false, fmt.Errorf("unknown condition %q", cond)
+			}
+			return os.Geteuid() == 0, nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":   cmdExits,
 			"repo":    cmdRepo,
@@ -80,6 +86,7 @@ func TestScripts(t *testing.T) {
 			"json":    cmdJSON,
 			"until":   cmdUntil,
 			"nothing": cmdNothing,
+			"mounted": cmdMounted,
 		},
 	})
 }
@@ -243,6 +250,52 @@ func cmdNothing(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("after ten seconds the processes with %q in their command lines are %v", args[0], found)
 		}
 	}
+}
+
+// mounted DIR waits until a process sees a mount below DIR. With ! it waits
+// until none does, and fails if one still does after ten seconds.
+func cmdMounted(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: mounted DIR")
+	}
+	dir := ts.MkAbs(args[0])
+	if neg {
+		if found := unmounted(dir); len(found) > 0 {
+			ts.Fatalf("after ten seconds the processes %v see mounts below %s", found, dir)
+		}
+		return
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for tick := time.NewTicker(10 * time.Millisecond); len(mountedFor(dir)) == 0; <-tick.C {
+		if time.Now().After(deadline) {
+			ts.Fatalf("after ten seconds nobody sees a mount below %s", dir)
+		}
+	}
+}
+
+// unmounted waits until no process sees a mount below dir, for ten seconds at
+// most, and returns those that still do.
+func unmounted(dir string) []int {
+	deadline := time.Now().Add(10 * time.Second)
+	for tick := time.NewTicker(10 * time.Millisecond); ; <-tick.C {
+		if found := mountedFor(dir); len(found) == 0 || time.Now().After(deadline) {
+			return found
+		}
+	}
+}
+
+// mountedFor lists the processes that see a mount below dir, in whatever
+// namespace.
+func mountedFor(dir string) []int {
+	var found []int
+	names, _ := filepath.Glob("/proc/[0-9]*/mountinfo")
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if pid, aerr := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil && aerr == nil && strings.Contains(string(b), " "+dir+"/") {
+			found = append(found, pid)
+		}
+	}
+	return found
 }
 
 func processesWith(word string) []int {
