@@ -15,7 +15,7 @@ import (
 )
 
 // Cases lists what a plugin of this manifest has to keep: for each point that
-// it answers, and for each that it does not.
+// it answers, for each that it does not, and for each hook that it declares.
 func Cases(m *plugin.Manifest) ([]Case, error) {
 	if m.Runtime == nil {
 		return nil, nil
@@ -43,7 +43,8 @@ func Cases(m *plugin.Manifest) ([]Case, error) {
 		}
 		cases = append(cases, more...)
 	}
-	return cases, nil
+	more, err := hooks(m)
+	return append(cases, more...), err
 }
 
 // vectors are the shared ones. A plugin that does not run tests has to refuse

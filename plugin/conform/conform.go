@@ -1,5 +1,5 @@
-// Package conform holds a plugin's process against the wire: the shared vectors
-// and further cases that they leave out.
+// Package conform holds a plugin's process against the wire: the shared vectors,
+// further cases that they leave out, and a payload for each hook.
 package conform
 
 import (
@@ -21,7 +21,8 @@ import (
 // A Case is one request and what has to come of it.
 type Case struct {
 	Name     string
-	Point    wire.Point // that the request is for
+	Point    wire.Point  // that the request is for
+	Hook     plugin.Hook // that it is for instead, "" for none; Request is its payload
 	Request  []byte
 	Refused  bool   // it has to be refused
 	Refusal  string // the text, after the plugin's name; "" is any
@@ -56,7 +57,7 @@ func Check(ctx context.Context, m *plugin.Manifest, root string, run Process) ([
 	}
 	findings := make([]Finding, 0, len(cases))
 	for _, c := range cases {
-		if !RunsTests(m) {
+		if !RunsTests(m) || c.Hook != "" {
 			c.Request = bytes.ReplaceAll(c.Request, []byte(`"/tmp"`), quoted)
 		}
 		result, err := run(ctx, c.Request)
@@ -87,6 +88,9 @@ func (c Case) hold(m *plugin.Manifest, r sandbox.Result) string {
 		return "it did not end in its time"
 	case r.Stdout.Dropped > 0:
 		return "it wrote far too much"
+	}
+	if c.Hook != "" {
+		return c.answered(r, stderr)
 	}
 	if c.Refused {
 		switch {

@@ -3,6 +3,7 @@ package conform_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,6 +76,11 @@ func TestFindsWhatIsWrong(t *testing.T) {
 			switch f.Case {
 			case "vector 01-flip", "vector 04-no-test-in-grant", "a plain request", "null for the candidate", "a later round":
 				want, kind = c.answered, "answered"
+			case "hook Stop":
+				if !f.Advice {
+					t.Errorf("%s: %+v", name, f)
+				}
+				continue
 			case "vector 06-bad-version", "vector 10-malformed", "two requests", "an unknown field of the turn", "nothing", "a key twice":
 			default:
 				continue
@@ -123,5 +129,62 @@ func TestAdviceIsNoFailure(t *testing.T) {
 	})
 	if err != nil || len(findings) != 4 || !conform.Conforms(findings) {
 		t.Errorf("%+v, %v", findings, err)
+	}
+}
+
+// TestHooks: each declared hook gets one well-formed payload, and what is wrong
+// with the answer counts as it does in a run.
+func TestHooks(t *testing.T) {
+	m, err := plugin.Parse([]byte(strings.Replace(text, `["Stop"]`, `["Stop", "PreToolUse", "PostToolUse", "SessionStart"]`, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		result sandbox.Result
+		wrong  string // the hooks at which it is
+	}{
+		"quiet":           {exited(0, "", ""), ""},
+		"text":            {exited(0, "fine\n", ""), ""},
+		"allow":           {exited(0, `{"action":"allow"}`, ""), ""},
+		"modify":          {exited(0, `{"action":"modify","payload":{"input":{}}}`, ""), "Stop"},
+		"deny, no reason": {exited(0, `{"action":"deny"}`, ""), "PreToolUse Stop"},
+		"garbage":         {exited(0, `{"action":`, ""), "PreToolUse Stop"},
+		"refuses":         {exited(1, "", "p: what is this"), "SessionStart PreToolUse PostToolUse Stop"},
+		"dies":            {sandbox.Result{End: sandbox.Exited, Signal: 9}, "SessionStart PreToolUse PostToolUse Stop"},
+		"hangs":           {sandbox.Result{End: sandbox.Deadline}, "SessionStart PreToolUse PostToolUse Stop"},
+	} {
+		var payloads []string
+		findings, err := conform.Check(t.Context(), m, "/empty", func(_ context.Context, in []byte) (sandbox.Result, error) {
+			if strings.HasPrefix(string(in), `{"event"`) {
+				payloads = append(payloads, strings.TrimSpace(string(in)))
+				return c.result, nil
+			}
+			return exited(0, good, ""), nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wrong []string
+		for _, f := range findings {
+			hook, ok := strings.CutPrefix(f.Case, "hook ")
+			if ok && f.Advice != (hook != "PreToolUse") {
+				t.Errorf("%s: %+v", name, f)
+			}
+			if ok && !f.OK {
+				wrong = append(wrong, hook)
+			}
+		}
+		if got := strings.Join(wrong, " "); got != c.wrong {
+			t.Errorf("%s: wrong at %s, want %s", name, got, c.wrong)
+		}
+		want := []string{
+			`{"event":"SessionStart","cwd":"/empty"}`,
+			`{"event":"PreToolUse","cwd":"/empty","tool":{"name":"mcp__server__tool","input":{"path":"a"},"read_only":false}}`,
+			`{"event":"PostToolUse","cwd":"/empty","tool":{"name":"mcp__server__tool","input":{"path":"a"},"read_only":false},"toolResult":"the content of a"}`,
+			`{"event":"Stop","cwd":"/empty","finalText":"done"}`,
+		}
+		if !slices.Equal(payloads, want) {
+			t.Errorf("%s: payloads\n%s", name, strings.Join(payloads, "\n"))
+		}
 	}
 }

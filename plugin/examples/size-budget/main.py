@@ -63,6 +63,8 @@ def main():
         request = json.loads(sys.stdin.buffer.read().decode("utf-8"), object_pairs_hook=unique)
     except (ValueError, RecursionError):
         refuse("stdin was not a single JSON object")
+    if isinstance(request, dict) and "event" in request and "point" not in request:
+        return  # the hook Stop: what is measured after the turn decides
     if not isinstance(request, dict) or set(request) != {"point", "body"} or request["body"] is None:
         refuse("stdin was not a request")
     if request["point"] != "after_turn":

@@ -45,6 +45,9 @@ func main() {
 	if err == nil {
 		candidate, err = read(in)
 	}
+	if errors.Is(err, errHook) {
+		return
+	}
 	if err != nil {
 		line := strings.Map(func(r rune) rune {
 			if unicode.IsPrint(r) {
@@ -61,6 +64,10 @@ func main() {
 		os.Exit(1)
 	}
 }
+
+// errHook is a hook's payload: the evidence after the turn decides, so there is
+// nothing to say.
+var errHook = errors.New("a hook")
 
 // oracle looks at a candidate and returns the evidence about it.
 func oracle(candidate table) evidence {
@@ -123,6 +130,10 @@ func read(in []byte) (table, error) {
 	request, err := parse(in)
 	if err != nil {
 		return nil, err
+	}
+	_, event := request["event"]
+	if _, point := request["point"]; event && !point {
+		return nil, errHook
 	}
 	for key := range request {
 		if key != "point" && key != "body" {

@@ -13,6 +13,7 @@ const SPEAKS = 1;
 const TEST_SECONDS = 240; // less than [runtime] timeout_secs, so that there is time to say so
 
 class Refusal extends Error {}
+class Quiet extends Error {} // a hook's payload: the evidence after the turn decides, so there is nothing to say
 
 // oracle looks at a candidate and returns the evidence about it.
 async function oracle(candidate) {
@@ -57,6 +58,7 @@ function run(plan, root) {
 // read reads a request strictly and returns the candidate's grant, or null.
 function read(data) {
   const request = parse(data);
+  if ("event" in request && !("point" in request)) throw new Quiet();
   if (Object.keys(request).some((key) => key !== "point" && key !== "body")) {
     throw new Refusal("the request envelope carried a field outside {point, body}");
   }
@@ -144,6 +146,7 @@ async function main() {
   try {
     candidate = read(Buffer.concat(chunks));
   } catch (error) {
+    if (error instanceof Quiet) return;
     if (!(error instanceof Refusal)) throw error;
     stderr.write(`${NAME}: ${error.message.replace(/[\p{C}\p{Z}]/gu, (c) => (c === " " ? c : "\ufffd"))}\n`);
     process.exitCode = 1;

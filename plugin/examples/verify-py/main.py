@@ -22,6 +22,10 @@ class Refusal(Exception):
     """Why a request cannot be answered."""
 
 
+class Quiet(Exception):
+    """A hook's payload: the evidence after the turn decides, so there is nothing to say."""
+
+
 def oracle(candidate):
     """Looks at a candidate and returns the evidence about it."""
     plan = candidate and candidate.get("test")
@@ -83,6 +87,8 @@ def run(plan, root):
 def read(data):
     """Reads a request strictly and returns the candidate's grant, or None."""
     request = parse(data)
+    if "event" in request and "point" not in request:
+        raise Quiet
     if set(request) - {"point", "body"}:
         raise Refusal("the request envelope carried a field outside {point, body}")
     if request.get("point") != "after_turn":
@@ -162,6 +168,8 @@ def constant(word):
 def main():
     try:
         candidate = read(sys.stdin.buffer.read())
+    except Quiet:
+        return 0
     except Refusal as refusal:
         line = "".join(c if c.isprintable() else "\ufffd" for c in str(refusal))
         sys.stderr.buffer.write(f"{NAME}: {line}\n".encode("utf-8", "replace"))
