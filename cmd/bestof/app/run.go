@@ -74,7 +74,7 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.allow, "allow", "", "undecided: rank candidates without evidence")
 	f.StringVar(&o.sandbox, "sandbox", "auto", "how candidates are kept in: auto | process | bwrap")
 	f.StringVar(&o.network, "network", "none", "what candidates reach: none | host; verification never has a network")
-	f.StringVar(&o.shadow, "shadow", "auto", "how shadows are made: auto | overlay | btrfs | reflink | copy")
+	f.StringVar(&o.shadow, "shadow", "auto", "how shadows are made: auto | overlay | userns | btrfs | reflink | copy")
 	f.DurationVar(&o.timeout, "timeout", 15*time.Minute, "time for each candidate, all its rounds together")
 	f.DurationVar(&o.testTimeout, "test-timeout", 10*time.Minute, "time for one run of the test")
 	f.DurationVar(&o.deadline, "deadline", 0, "time for the whole run (default none)")
@@ -114,7 +114,7 @@ TASK is one argument, or - to read it from standard input.`,
 	}
 	o.addFlags(c.Flags())
 	for flag, values := range map[string][]string{
-		"sandbox": {"auto", "process", "bwrap"}, "network": {"none", "host"}, "shadow": {"auto", "overlay", "btrfs", "reflink", "copy"}, "setup-network": {"none", "host"},
+		"sandbox": {"auto", "process", "bwrap"}, "network": {"none", "host"}, "shadow": {"auto", "overlay", "userns", "btrfs", "reflink", "copy"}, "setup-network": {"none", "host"},
 		"expect": {"flip", "pass"}, "stop": {"all", "first"}, "adopt": {"none", "apply", "branch"}, "base": {"snapshot", "head"}, "allow": {"undecided"},
 	} {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
