@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -83,14 +82,18 @@ func (b *brancher) commits(ctx context.Context, c Change, opt AdoptOptions) (str
 			f := FileChange{Path: string(d.Path), NewMode: d.Mode, New: d.ID}
 			edits = append(edits, f)
 		}
-		if err := b.add(ctx, edits); err != nil {
+		if err := b.add(ctx, edits, true); err != nil {
 			return "", err
 		}
-		if err := b.commit(ctx, "Uncommitted edits\n\nWhat the work tree held when bestof run "+opt.RunID+" began.\n"); err != nil {
+		same, err := b.unchanged(ctx)
+		if err == nil && !same {
+			err = b.commit(ctx, "Uncommitted edits\n\nWhat the work tree held when bestof run "+opt.RunID+" began.\n")
+		}
+		if err != nil {
 			return "", err
 		}
 	}
-	if err := b.add(ctx, c.Files); err != nil {
+	if err := b.add(ctx, c.Files, false); err != nil {
 		return "", err
 	}
 	if err := b.verify(ctx, c.Files); err != nil {
@@ -102,17 +105,18 @@ func (b *brancher) commits(ctx context.Context, c Change, opt AdoptOptions) (str
 	return b.parent, nil
 }
 
-// add brings files into the index through the work tree.
-func (b *brancher) add(ctx context.Context, files []FileChange) error {
-	var gone, made bytes.Buffer
-	var filtered []string
+// add brings files into the index through the work tree. Of the user's own
+// edits, files that only look edited to a git without filter programs stay as
+// they were committed.
+func (b *brancher) add(ctx context.Context, files []FileChange, users bool) error {
+	var gone bytes.Buffer
+	var made []FileChange
 	for _, f := range files {
 		if f.NewMode == ModeNone {
 			fmt.Fprintf(&gone, "0 %040d\t%s\x00", 0, f.Path)
 			continue
 		}
-		made.WriteString(f.Path + "\x00")
-		filtered = append(filtered, f.Path)
+		made = append(made, f)
 	}
 	if b.repo.sha256 {
 		gone = *bytes.NewBuffer(bytes.ReplaceAll(gone.Bytes(), []byte("0 "+strings.Repeat("0", 40)), []byte("0 "+strings.Repeat("0", 64))))
@@ -122,7 +126,7 @@ func (b *brancher) add(ctx context.Context, files []FileChange) error {
 			return err
 		}
 	}
-	if len(filtered) == 0 {
+	if len(made) == 0 {
 		return nil
 	}
 	root, err := os.OpenRoot(b.dir)
@@ -130,10 +134,7 @@ func (b *brancher) add(ctx context.Context, files []FileChange) error {
 		return err
 	}
 	defer root.Close()
-	for _, f := range files {
-		if f.NewMode == ModeNone {
-			continue
-		}
+	for _, f := range made {
 		id, err := parseOID(f.New)
 		if err != nil {
 			return err
@@ -152,39 +153,20 @@ func (b *brancher) add(ctx context.Context, files []FileChange) error {
 			return err
 		}
 	}
-	if err := b.refuseFiltered(ctx, made.Bytes(), files); err != nil {
+	if made, err = b.unfiltered(ctx, made, users); err != nil {
 		return err
 	}
-	_, err = b.git.RunInput(ctx, &made, "update-index", "--add", "--replace", "-z", "--stdin")
+	_, err = b.git.RunInput(ctx, names(made), "update-index", "--add", "--replace", "-z", "--stdin")
 	return err
 }
 
-// refuseFiltered names a file that git would pass through a program on its
-// way into a commit: as no program is run, the commit would not hold what the
-// user's own git add makes of it.
-func (b *brancher) refuseFiltered(ctx context.Context, names []byte, files []FileChange) error {
-	out, err := b.git.RunInput(ctx, bytes.NewReader(names), "check-attr", "-z", "--stdin", "filter")
-	if err != nil {
-		return err
+// names are the paths of files as git reads them with -z.
+func names(files []FileChange) *bytes.Buffer {
+	var b bytes.Buffer
+	for _, f := range files {
+		b.WriteString(f.Path + "\x00")
 	}
-	fields := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
-	for f := range slices.Chunk(fields, 3) {
-		if len(f) != 3 || f[2] == "unspecified" || f[2] == "unset" || f[2] == "set" {
-			continue
-		}
-		i := slices.IndexFunc(files, func(c FileChange) bool { return c.Path == f[0] })
-		if i < 0 || files[i].NewMode == ModeLink {
-			continue
-		}
-		if data, _, err := b.objects.Blob(files[i].New, 1024); err == nil && isPointer(data) {
-			continue
-		}
-		if out, err := b.git.List(ctx, "config", "-z", "--name-only", "--get-regexp", `^filter\..*\.(clean|process)$`); err == nil &&
-			slices.ContainsFunc(out, func(name string) bool { return strings.HasPrefix(name, "filter."+f[2]+".") }) {
-			return &RefusedError{f[0], "git passes it through the filter program " + quote(f[2]) + ": apply the change to the work tree and commit it yourself"}
-		}
-	}
-	return nil
+	return &b
 }
 
 // verify checks that the index holds exactly the files' new sides, but for
@@ -231,6 +213,18 @@ func (b *brancher) verify(ctx context.Context, files []FileChange) error {
 		}
 	}
 	return nil
+}
+
+// unchanged reports whether the index is the parent's tree.
+func (b *brancher) unchanged(ctx context.Context) (bool, error) {
+	if b.parent == "" {
+		return false, nil
+	}
+	_, err := b.git.Run(ctx, "diff-index", "--cached", "--quiet", b.parent, "--")
+	if gitexec.Code(err) == 1 {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // commit records the index on top of the parent, which it becomes.
