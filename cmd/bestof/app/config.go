@@ -28,6 +28,7 @@ type fileConfig struct {
 	Plugins pluginSettings            `toml:"plugins"`
 	Hooks   map[string][]hookSettings `toml:"hooks"`
 	Keep    keepSettings              `toml:"keep"`
+	MCP     mcpSettings               `toml:"mcp"` // of the operator's file only; see mcpConfig
 }
 
 type runSettings struct {

@@ -27,6 +27,7 @@ is withheld until you read what it declares and grant it. See docs/mcp.md.`,
 	}
 	c.AddCommand(
 		a.mcpListCommand(),
+		a.mcpSearchCommand(), a.mcpInstallCommand(),
 		a.mcpServeCommand(), a.mcpConfirmCommand(),
 	)
 	for _, sub := range c.Commands() {
