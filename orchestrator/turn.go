@@ -235,7 +235,7 @@ func (t *turn) run(ctx context.Context) *ending {
 
 func (t *turn) makeBase(ctx context.Context) *ending {
 	t.emit(event.Step{Name: "base", Text: "making the base from " + describeBase(t.BaseKind, t.BaseRev)})
-	spec := worktree.BaseSpec{Kind: t.BaseKind, Rev: t.BaseRev, History: t.Settings.History, Shadow: t.Shadow, SetupKey: t.Settings.Setup, Private: !t.Settings.Isolation.Filesystem}
+	spec := worktree.BaseSpec{Kind: t.BaseKind, Rev: t.BaseRev, History: t.Settings.History, Shadow: t.Shadow, SetupKey: t.Settings.Setup, Private: !t.Settings.Isolation.Filesystem, TryEntry: t.tryEntry}
 	if len(t.Settings.Setup) > 0 {
 		spec.Setup = t.setUp
 	}
@@ -273,6 +273,21 @@ func (t *turn) makeBase(ctx context.Context) *ending {
 	}
 	return nil
 }
+
+// tryEntry starts a program where shadows would be, in the run's sandbox: it may
+// not work inside of other namespaces although it works in its own.
+func (t *turn) tryEntry(ctx context.Context, e worktree.Entry, root, home string) error {
+	res, err := t.Sandbox.Run(ctx, sandbox.Spec{
+		Argv: []string{"true"}, Root: root, Home: home, Enter: sandbox.Entry(e), Seen: t.seen(), Network: sandbox.NetworkNone, Timeout: entryLimit,
+	})
+	if err == nil && res.End == sandbox.Deadline {
+		err = errors.New("it did not end")
+	}
+	return err
+}
+
+// entryLimit is time enough to start a program.
+const entryLimit = 20 * time.Second
 
 func describeBase(kind worktree.BaseKind, rev string) string {
 	switch kind {

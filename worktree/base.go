@@ -60,9 +60,13 @@ type BaseSpec struct {
 	// Setup runs once on a base that was just made, with the base's tree and
 	// home. What it adds stays in the base's directory without being part of
 	// its tree; what it does to files of the tree is undone.
-	Setup   func(ctx context.Context, root, home string) error
-	Shadow  ShadowKind
-	Exclude []string // gitignore patterns of untracked files to leave out
+	Setup  func(ctx context.Context, root, home string) error
+	Shadow ShadowKind
+	// TryEntry starts a program, as those of shadows will be, with the tree
+	// root and an empty home inside of namespaces. Its error means that userns
+	// shadows do not work here; when it is nil, nobody asks.
+	TryEntry func(ctx context.Context, e Entry, root, home string) error
+	Exclude  []string // gitignore patterns of untracked files to leave out
 	// Private makes a base that nobody else uses, before or after: for
 	// programs that could write to it.
 	Private bool
@@ -172,7 +176,7 @@ const privatePrefix = "private-"
 
 // Base returns the base that spec describes, from the cache or made now.
 func (s *Store) Base(ctx context.Context, r *Repository, spec BaseSpec) (*Base, error) {
-	kind, err := s.kind(spec.Shadow)
+	kind, err := s.kind(ctx, spec)
 	if err != nil {
 		return nil, err
 	}

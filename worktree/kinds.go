@@ -70,7 +70,7 @@ type probes struct {
 }
 
 // works reports why a kind of shadow does not work in the store.
-func (s *Store) works(kind ShadowKind, try func(string) error) error {
+func (s *Store) works(ctx context.Context, kind ShadowKind, try func(string) error) error {
 	s.probes.mu.Lock()
 	defer s.probes.mu.Unlock()
 	if err, ok := s.probes.known[kind]; ok {
@@ -81,6 +81,9 @@ func (s *Store) works(kind ShadowKind, try func(string) error) error {
 		err = tryKind(dir, try)
 		_ = s.discard(dir) // gc finds it otherwise
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // which says nothing about the kind
+	}
 	if s.probes.known == nil {
 		s.probes.known = make(map[ShadowKind]error)
 	}
@@ -88,15 +91,25 @@ func (s *Store) works(kind ShadowKind, try func(string) error) error {
 	return err
 }
 
-// kind chooses the kind of a shadow.
-func (s *Store) kind(want ShadowKind) (ShadowKind, error) {
+// kind chooses the kind of the shadows of a base.
+func (s *Store) kind(ctx context.Context, spec BaseSpec) (ShadowKind, error) {
+	want := spec.Shadow
 	var names []string
 	for _, k := range shadowKinds {
 		names = append(names, string(k.kind))
 		if want != k.kind && want != ShadowAuto {
 			continue
 		}
-		err := s.works(k.kind, k.try)
+		try := k.try
+		if k.kind == ShadowUserns && spec.TryEntry != nil {
+			try = func(dir string) error {
+				return usernsWorks(dir, func(e Entry, root, home string) error { return spec.TryEntry(ctx, e, root, home) })
+			}
+		}
+		err := s.works(ctx, k.kind, try)
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
 		if err == nil {
 			return k.kind, nil
 		}

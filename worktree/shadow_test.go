@@ -56,7 +56,7 @@ func TestShadowContract(t *testing.T) {
 						shadowContract(t, store, k.kind)
 						return
 					}
-					_, err := newStoreAt(t, store).kind(k.kind)
+					_, err := newStoreAt(t, store).kind(t.Context(), BaseSpec{Shadow: k.kind})
 					if err == nil || !strings.Contains(err.Error(), string(k.kind)+" shadows do not work in "+store) {
 						t.Errorf("refusal: %v", err)
 					}

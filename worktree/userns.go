@@ -167,10 +167,24 @@ func (h *holder) entry() (Entry, error) {
 	return Entry{Argv: slices.Concat(begin, end), Offline: slices.Concat(begin, []string{"--net"}, end), Host: h.path("")}, nil
 }
 
-// tryUserns mounts an overlay in a user namespace and deletes in it.
+// tryUserns is usernsWorks for a program that is in no sandbox.
 func tryUserns(dir string) error {
+	return usernsWorks(dir, func(e Entry, root, _ string) error {
+		argv := append(e.Offline, "/bin/sh", "-c", `test -e "$0"`, filepath.Join(root, "file"))
+		out, err := (&exec.Cmd{Path: argv[0], Args: argv, Env: []string{}, Dir: "/"}).CombinedOutput()
+		if err != nil {
+			line, _, _ := strings.Cut(string(out), "\n")
+			return fmt.Errorf("%w: %s", err, line)
+		}
+		return nil
+	})
+}
+
+// usernsWorks mounts an overlay in a user namespace, starts a program in it and
+// deletes in it.
+func usernsWorks(dir string, start func(e Entry, root, home string) error) error {
 	at := func(name string) string { return filepath.Join(dir, name) }
-	for _, name := range []string{"lower", "upper", "work", "root"} {
+	for _, name := range []string{"lower", "upper", "work", "root", "home"} {
 		if err := os.Mkdir(at(name), 0o700); err != nil {
 			return err
 		}
@@ -187,10 +201,8 @@ func tryUserns(dir string) error {
 	if err != nil {
 		return err
 	}
-	argv := append(e.Offline, "/bin/sh", "-c", `test -e "$0"`, at("root/file"))
-	if out, err := (&exec.Cmd{Path: argv[0], Args: argv, Env: []string{}, Dir: "/"}).CombinedOutput(); err != nil {
-		line, _, _ := strings.Cut(string(out), "\n")
-		return fmt.Errorf("enter a user namespace: %w: %s", err, line)
+	if err := start(e, at("root"), at("home")); err != nil {
+		return fmt.Errorf("start a program in a user namespace: %w", err)
 	}
 	if err := os.Remove(h.path(at("root/file"))); err != nil {
 		return fmt.Errorf("delete in an overlay: %w", err)

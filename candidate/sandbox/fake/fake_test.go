@@ -74,3 +74,34 @@ func TestMisuseIsFound(t *testing.T) {
 		t.Errorf("misuse %q", m)
 	}
 }
+
+// TestEntered: a program of a fake stays where it is, and is told where the
+// shadow is from there.
+func TestEntered(t *testing.T) {
+	host := t.TempDir()
+	sp := spec(t, "write")
+	sp.WorkDir = "sub"
+	sp.Enter = sandbox.Entry{Argv: []string{"/enter"}, Offline: []string{"/enter", "-n"}, Host: host}
+	for _, dir := range []string{sp.Root + "/sub", sp.Home} {
+		if err := os.MkdirAll(host+dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := fake.New(sandbox.Options{}, map[string]fake.Program{
+		"write": func(_ context.Context, p *fake.Process) fake.Exit {
+			if p.Dir != host+sp.Root+"/sub" || p.Spec.Home != host+sp.Home || os.WriteFile(p.Dir+"/file", nil, 0o600) != nil {
+				return fake.Exit{Code: 1}
+			}
+			return fake.Exit{}
+		},
+	})
+	if res, err := s.Run(t.Context(), sp); err != nil || !res.OK() {
+		t.Errorf("%+v, %v", res, err)
+	}
+	for _, bad := range []sandbox.Entry{{Argv: []string{"/enter"}}, {Argv: []string{"enter"}, Offline: []string{"enter"}}, {Host: "relative"}} {
+		sp.Enter = bad
+		if _, err := s.Run(t.Context(), sp); err == nil {
+			t.Errorf("%+v is accepted", bad)
+		}
+	}
+}
