@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-	"golang.org/x/sys/unix"
 )
 
 // GCOptions says what a collection may remove.
@@ -31,12 +30,6 @@ type GCReport struct {
 	Trash  []string // taken out of sight earlier, or never finished
 	Mounts []string
 	Bytes  int64
-}
-
-// Usage is what the store takes on the disk.
-type Usage struct {
-	Bases, Runs, Trash              int
-	BaseBytes, RunBytes, TrashBytes int64
 }
 
 // GC removes what nobody will use again. It takes nothing that does not bear
@@ -215,57 +208,4 @@ func (s *Store) gcBases(ctx context.Context, o GCOptions, report *GCReport) erro
 		report.Bases = append(report.Bases, b.key)
 	}
 	return nil
-}
-
-// Usage measures the store.
-func (s *Store) Usage(ctx context.Context) (Usage, error) {
-	var u Usage
-	for _, part := range []struct {
-		dir   string
-		n     *int
-		bytes *int64
-	}{{"bases", &u.Bases, &u.BaseBytes}, {"runs", &u.Runs, &u.RunBytes}, {"trash", &u.Trash, &u.TrashBytes}, {"work", &u.Trash, &u.TrashBytes}} {
-		names, err := s.names(part.dir)
-		if err != nil {
-			return u, fmt.Errorf("measure the store: %w", err)
-		}
-		for _, name := range names {
-			*part.n++
-			*part.bytes += diskBytes(ctx, s.path(part.dir, name))
-		}
-	}
-	return u, ctx.Err()
-}
-
-// diskBytes is what a directory takes on its file system. It does not look
-// into what is mounted there, and counts what it cannot read as nothing.
-func diskBytes(ctx context.Context, dir string) int64 {
-	mounts, err := mountsBelow(dir)
-	if err != nil {
-		return 0
-	}
-	var sum int64
-	seen := make(map[[2]uint64]bool)
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		var st unix.Stat_t
-		if err != nil || unix.Lstat(path, &st) != nil {
-			return nil
-		}
-		if d.IsDir() && slices.Contains(mounts, path) {
-			return fs.SkipDir
-		}
-		if st.Nlink > 1 && !d.IsDir() {
-			id := [2]uint64{uint64(st.Dev), st.Ino}
-			if seen[id] {
-				return nil
-			}
-			seen[id] = true
-		}
-		sum += st.Blocks * 512
-		return nil
-	})
-	return sum
 }

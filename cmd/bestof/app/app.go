@@ -244,7 +244,7 @@ name the winner. Your own tree is not touched until you adopt one.`,
 		return cmd.Help()
 	}})
 	root.AddCommand(a.runCommand(), a.runsCommand(), a.showCommand(), a.diffCommand(), a.compareCommand(),
-		a.adoptCommand(), a.reviseCommand(), a.gcCommand(), a.demoCommand(), a.doctorCommand(),
+		a.adoptCommand(), a.reviseCommand(), a.gcCommand(), a.duCommand(), a.demoCommand(), a.doctorCommand(),
 		a.pluginCommand(), a.mcpCommand())
 	for _, c := range root.Commands() {
 		c.Long = strings.TrimSpace(c.Long) + "\n\n" + statuses
