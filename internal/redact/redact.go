@@ -58,6 +58,21 @@ type Redactor struct {
 // bytes are left alone.
 func New(secrets []string) *Redactor {
 	r := &Redactor{}
+	r.learn(secrets)
+	return r
+}
+
+// With returns a redactor that knows more secrets.
+func (r *Redactor) With(secrets []string) *Redactor {
+	more := &Redactor{}
+	for i, list := range r.byFirst {
+		more.byFirst[i] = slices.Clone(list)
+	}
+	more.learn(secrets)
+	return more
+}
+
+func (r *Redactor) learn(secrets []string) {
 	add := func(s string, least int) {
 		if len(s) >= least && !slices.Contains(r.byFirst[s[0]], s) {
 			r.byFirst[s[0]] = append(r.byFirst[s[0]], s)
@@ -77,7 +92,6 @@ func New(secrets []string) *Redactor {
 	for _, list := range r.byFirst {
 		slices.SortFunc(list, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 	}
-	return r
 }
 
 // String returns s with the secrets replaced.

@@ -178,3 +178,15 @@ func BenchmarkWriter(b *testing.B) {
 		w.Write(line)
 	}
 }
+
+func TestWithKnowsOldAndNewSecrets(t *testing.T) {
+	old := New([]string{"first-secret"})
+	both := old.With([]string{"fresh-secret"})
+	const text = "first-secret and fresh-secret"
+	if got := both.String(text); got != Mark+" and "+Mark {
+		t.Errorf("got %q", got)
+	}
+	if got := old.String(text); got != Mark+" and fresh-secret" {
+		t.Errorf("the old one says %q", got)
+	}
+}
