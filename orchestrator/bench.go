@@ -38,11 +38,15 @@ type booth struct {
 	shadow *worktree.Shadow
 }
 
+// offersTools reports whether candidates can call tools of the host's, so that
+// what they call is known.
+func (t *turn) offersTools() bool { return t.Tooling != nil }
+
 // atBench opens the candidate's bench for one round, and returns how to close
 // it.
 func (l *life) atBench(ctx context.Context, shadow *worktree.Shadow) (leave func()) {
 	l.tools = nil
-	if l.Tooling == nil {
+	if !l.offersTools() {
 		return func() {}
 	}
 	b := &bench{life: l, shadow: shadow, booths: map[int]*booth{}}

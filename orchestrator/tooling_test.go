@@ -317,6 +317,16 @@ func TestPackageTools(t *testing.T) {
 	}
 }
 
+// TestHooksOfNoTools: that hooks of tools are not called is said, once.
+func TestHooksOfNoTools(t *testing.T) {
+	s := toolStage(t, map[string]fake.Program{"gate": fake.Say(deny, 0)}, func(context.Context, Tooling) {}, at(hook.PreToolUse, "gate"), at(hook.PostToolUse, "gate"))
+	s.cfg.Tooling = nil
+	doc := s.run(t)
+	if len(doc.Notices) != 1 || !strings.Contains(doc.Notices[0], "PreToolUse and PostToolUse are not called in this run") || len(doc.Candidates[0].Hooks) > 0 {
+		t.Errorf("notices %q, hooks %+v", doc.Notices, doc.Candidates[0].Hooks)
+	}
+}
+
 func alive(doc record.Document) []sandbox.Process {
 	var all []sandbox.Process
 	for _, c := range doc.Candidates {

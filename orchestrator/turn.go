@@ -25,6 +25,7 @@ import (
 	"github.com/bestof-dev/bestof/orchestrator/event"
 	"github.com/bestof-dev/bestof/orchestrator/plan"
 	"github.com/bestof-dev/bestof/orchestrator/record"
+	"github.com/bestof-dev/bestof/plugin/hook"
 	"github.com/bestof-dev/bestof/plugin/verify"
 	"github.com/bestof-dev/bestof/worktree"
 )
@@ -74,6 +75,7 @@ type Config struct {
 	Redactor *redact.Redactor
 	Plugins  []Plugin // installed ones that take part, in order
 	Hooks    []Hook   // what is called at moments of each candidate's life, in order
+	Servers  *Servers // MCP servers that candidates may share; nil for none
 	// Tooling is told, once and before any candidate begins, whom to ask about
 	// calls of tools that the host offers, and how package tools are called. It
 	// is nil where candidates are offered no tools.
@@ -109,6 +111,9 @@ type turn struct {
 	context  []candidate.Context // what plugins contribute to every brief
 	ports    int
 	baseline verify.Base
+	offered  tools
+	used     map[int]map[string]*record.ToolUse // by seat and wire name; guarded by mu
+
 	// ownTraces is what the test itself leaves in protected paths of the base.
 	ownTraces map[string]string
 
@@ -229,6 +234,9 @@ func (t *turn) run(ctx context.Context) *ending {
 	}
 	if t.Tooling != nil {
 		t.Tooling(Tooling{t})
+	}
+	if !t.offersTools() && (t.hooked(hook.PreToolUse) || t.hooked(hook.PostToolUse)) {
+		t.notice("hooks at PreToolUse and PostToolUse are not called in this run: it offers candidates no tools, and what agents do with their own it does not see")
 	}
 	return t.tryCandidates(ctx)
 }

@@ -213,7 +213,7 @@ func (l *life) askAfter(ctx context.Context, p Plugin, sealed *worktree.Sealed, 
 		ProtocolVersion: wire.Version, Wrapper: p.Wrapper, Round: uint32(l.round), Goal: l.Task,
 		Candidate: l.grant(at, l.seat.Number.Handle()),
 		Turn: wire.Turn{
-			Completed: !l.timedOut, Answer: l.answer, Tools: calledTools(l.Tooling != nil, l.tools), ChangedFiles: wirePaths(sealed.Change),
+			Completed: !l.timedOut, Answer: l.answer, Tools: calledTools(l.offersTools(), l.tools), ChangedFiles: wirePaths(sealed.Change),
 		},
 	}})
 	suspicious, watchErr := l.watch.leave(context.WithoutCancel(ctx), n)
