@@ -225,6 +225,9 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 			Candidates: len(l.Seats), Round: l.round, Correction: correction,
 		},
 	}
+	if unit.Tools, err = l.offered.access(l.seat, unit.Network, sandbox.Spec{Root: unit.Root, Home: unit.Home, Seen: unit.Seen}.Place().Home); err != nil {
+		return false, lifeEnds(candidate.Infrastructure, "%v", err)
+	}
 	leave := l.atBench(ctx, shadow)
 	res, err := unit.run(ctx, l.Sandbox, clean, l.startedProcess)
 	leave()
@@ -237,8 +240,9 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 		}
 	}
 	suspicious, watchErr := l.watch.leave(context.WithoutCancel(ctx), n)
+	used := l.usedTools(l.index)
 	l.record(l.index, func(c *record.Candidate) {
-		c.Rounds, c.Processes = l.round+1, nil
+		c.Rounds, c.Processes, c.Tools = l.round+1, nil, used
 		c.AgentEnd = &record.AgentEnd{End: res.End, Code: res.Code, Signal: res.Signal, Reason: l.Redactor.String(res.Reason)}
 	})
 	switch {

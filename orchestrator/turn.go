@@ -219,6 +219,13 @@ func (t *turn) run(ctx context.Context) *ending {
 			t.notice("clean-up was not finished (`bestof gc` finishes it): %v", err)
 		}
 	}()
+	connected := sync.OnceValue(t.connecting(ctx))
+	defer func() {
+		t.closeTools()
+		if c := connected(); c != nil {
+			c.Close()
+		}
+	}()
 	if t.watch, err = newWatch(ctx, t.Repo.Fingerprint, t.Settings.Isolation.Filesystem); err != nil {
 		return ended(ExitInfrastructure, "look at the repository: %v", err)
 	}
@@ -244,6 +251,9 @@ func (t *turn) run(ctx context.Context) *ending {
 func (t *turn) makeBase(ctx context.Context) *ending {
 	t.emit(event.Step{Name: "base", Text: "making the base from " + describeBase(t.BaseKind, t.BaseRev)})
 	spec := worktree.BaseSpec{Kind: t.BaseKind, Rev: t.BaseRev, History: t.Settings.History, Shadow: t.Shadow, SetupKey: t.Settings.Setup, Private: !t.Settings.Isolation.Filesystem, TryEntry: t.tryEntry}
+	if o, ok := t.Sandbox.(interface{ EntersOffline() bool }); ok {
+		spec.Offline = o.EntersOffline()
+	}
 	if len(t.Settings.Setup) > 0 {
 		spec.Setup = t.setUp
 	}

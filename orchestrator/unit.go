@@ -28,6 +28,7 @@ type agentUnit struct {
 	Network sandbox.Network
 	Ports   sandbox.PortBlock
 	Timeout time.Duration
+	Tools   toolAccess
 }
 
 // run plans the unit, seeds the candidate's HOME and runs the agent. An
@@ -38,6 +39,9 @@ func (u agentUnit) run(ctx context.Context, sb sandbox.Sandbox, log io.Writer, s
 	inv, err := u.Agent.Plan(u.Brief, agent.PlanContext{
 		Home: at.Home, Root: at.Root, WorkDir: u.WorkDir, Self: u.Self, Timeout: u.Timeout,
 	})
+	if err == nil {
+		err = u.Tools.equip(&inv)
+	}
 	if err != nil {
 		return sandbox.Result{End: sandbox.NotRun, Reason: err.Error()}, nil
 	}
@@ -46,7 +50,7 @@ func (u agentUnit) run(ctx context.Context, sb sandbox.Sandbox, log io.Writer, s
 	}
 	return sb.Run(ctx, sandbox.Spec{
 		Argv: inv.Argv, Root: u.Root, WorkDir: u.WorkDir, Home: u.Home, Enter: u.Enter, Seen: u.Seen, Env: inv.Env, PassEnv: inv.PassEnv, Stdin: inv.Stdin,
-		Binds: []sandbox.Bind{{Source: u.Self, Target: u.Self}}, Network: u.Network, Ports: u.Ports,
+		Binds: append([]sandbox.Bind{{Source: u.Self, Target: u.Self}}, u.Tools.Binds...), Network: u.Network, Ports: u.Ports,
 		Timeout: u.Timeout, Log: log, Started: started,
 	})
 }

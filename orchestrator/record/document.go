@@ -41,7 +41,8 @@ type Document struct {
 	Base       Base        `json:"base"`
 	Baseline   Baseline    `json:"baseline"`
 	Plugins    []Plugin    `json:"plugins"` // who took part
-	Rules      []Rule      `json:"rules"`   // by which candidates were judged: one for each arbiter
+	Tools      *Tools      `json:"tools,omitempty"`
+	Rules      []Rule      `json:"rules"` // by which candidates were judged: one for each arbiter
 	Candidates []Candidate `json:"candidates"`
 	Ranking    []Rank      `json:"ranking"`
 	Winner     *int        `json:"winner"` // number of the winner, or null
@@ -162,6 +163,7 @@ type Candidate struct {
 	Tampered   []bytestring.String `json:"tampered,omitempty"` // protected paths it changed
 	AgentEnd   *AgentEnd           `json:"agent_end,omitempty"`
 	Hooks      []Hook              `json:"hooks,omitempty"`     // what was called, in order
+	Tools      []ToolUse           `json:"tools,omitempty"`     // what it called of the tools that the run offered
 	Processes  []sandbox.Process   `json:"processes,omitempty"` // alive now; to reap after a crash
 	DurationMS int64               `json:"duration_ms"`
 }
@@ -172,6 +174,46 @@ type AgentEnd struct {
 	Code   int         `json:"code"`
 	Signal int         `json:"signal,omitempty"`
 	Reason string      `json:"reason,omitempty"`
+}
+
+// Tools is what a run offered to its candidates.
+type Tools struct {
+	Servers   []ToolServer `json:"servers"`             // those that are configured
+	Offered   []string     `json:"offered"`             // wire names, sorted
+	Colliding []string     `json:"colliding,omitempty"` // wire names that two tools claimed, so that they led nowhere
+	Gathered  *Gathered    `json:"gathered,omitempty"`  // what was asked once for all candidates
+}
+
+// ToolServer is what became of one configured MCP server.
+type ToolServer struct {
+	Name          string            `json:"name"`
+	Connected     bool              `json:"connected"`
+	ConnectedMS   int64             `json:"connected_ms,omitempty"`
+	Protocol      string            `json:"protocol,omitempty"`
+	Tools         int               `json:"tools"`              // that candidates could call
+	Withheld      string            `json:"withheld,omitempty"` // why candidates could call none
+	WithheldTools map[string]string `json:"withheld_tools,omitempty"`
+}
+
+// Gathered is what MCP servers were asked once, before the candidates began.
+type Gathered struct {
+	Called   []string        `json:"called"` // wire names, sorted
+	Bytes    int             `json:"bytes"`  // of the text in every brief
+	Failures []GatherFailure `json:"failures"`
+}
+
+// GatherFailure is an answer that was not had. It ended nothing.
+type GatherFailure struct {
+	Tool   string `json:"tool"`
+	Reason string `json:"reason"`
+}
+
+// ToolUse is what a candidate called by one name.
+type ToolUse struct {
+	Tool    string `json:"tool"`
+	Calls   int    `json:"calls"`
+	Failed  int    `json:"failed,omitempty"`  // of Calls
+	Refused int    `json:"refused,omitempty"` // never made
 }
 
 // Hook is one call of a hook.
