@@ -98,6 +98,9 @@ func (s *Server) settings() []setting {
 // addServer appends an entry.
 func addServer(text []byte, raw map[string]any, s Server) ([]byte, error) {
 	servers, ok := raw["servers"].(map[string]any)
+	if !ok && raw["servers"] != nil {
+		return nil, errByHand
+	}
 	if !ok {
 		servers = map[string]any{}
 		raw["servers"] = servers
