@@ -26,7 +26,7 @@ is withheld until you read what it declares and grant it. See docs/mcp.md.`,
 		},
 	}
 	c.AddCommand(
-		a.mcpListCommand(),
+		a.mcpListCommand(), a.mcpGrantCommand(), a.mcpRemoveCommand(), a.mcpImportCommand(), a.mcpCandidateSafeCommand(),
 		a.mcpSearchCommand(), a.mcpInstallCommand(),
 		a.mcpServeCommand(), a.mcpConfirmCommand(),
 	)

@@ -1,0 +1,337 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bestof-dev/bestof/internal/term"
+	"github.com/bestof-dev/bestof/mcp"
+	"github.com/bestof-dev/bestof/mcp/store"
+	"github.com/bestof-dev/bestof/orchestrator"
+)
+
+// A handshake asks one server what it declares, and ends it again. The error
+// is one line with the remedy.
+type handshake func(context.Context, mcp.Server) (mcp.Declared, error)
+
+type grantOptions struct {
+	scope  string
+	revoke bool
+}
+
+func (a *app) mcpGrantCommand() *cobra.Command {
+	var o grantOptions
+	c := &cobra.Command{
+		Use:   "grant NAME",
+		Short: "Show what an MCP server declares, and let its tools be called if you agree",
+		Long: `Connects to this one server, shows where it is and every tool that it declares,
+and asks. Your answer is written into mcp.toml as granted, and what you saw is
+recorded in $BESTOF_HOME: when the server is somewhere else later, all of it is
+withheld; when it has new or changed tools, those are. Granting it again shows
+the difference. For a server of a repository that you do not trust you are asked
+before its program is started or its address contacted.
+
+What a server says of its tools is its own word.`,
+		Example: "  bestof mcp grant docs\n  bestof mcp grant docs --revoke",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.runMCPGrant(c.Context(), args[0], o, a.mcpHandshake)
+		},
+	}
+	c.Flags().BoolVar(&o.revoke, "revoke", false, "take the grant back, without connecting")
+	scopeFlag(c, &o.scope, "the file that has it, if both have the name")
+	return c
+}
+
+func (a *app) runMCPGrant(ctx context.Context, name string, o grantOptions, connect handshake) error {
+	scope, err := checkScope(o.scope)
+	if err != nil {
+		return err
+	}
+	s, err := a.mcpStore(ctx)
+	if err != nil {
+		return err
+	}
+	e, err := s.Find(scope, name)
+	if err != nil {
+		return mcpError(err)
+	}
+	if o.revoke {
+		return a.revoke(s, e)
+	}
+	if err := a.askToConnect(s, e); err != nil {
+		return err
+	}
+	d, err := connect(ctx, e.Server)
+	if err != nil {
+		return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("the MCP server %q did not say what it offers, and nothing was changed: %w", name, err)}
+	}
+	return a.decideGrant(s, e, d)
+}
+
+func (a *app) revoke(s *store.Store, e mcp.Entry) error {
+	if err := s.Revoke(e.Scope, e.Name, time.Now()); err != nil {
+		return mcpError(err)
+	}
+	if a.json {
+		return a.printJSON(map[string]any{"schema": "bestof.mcp-grant/1", "name": e.Name, "scope": e.Scope, "granted": false})
+	}
+	fmt.Fprintf(a.Out, "%s is withheld from the next run on; runs that are going keep it\n", term.Clean(e.Name, 0))
+	return nil
+}
+
+// askToConnect asks before anything of an untrusted repository is started.
+func (a *app) askToConnect(s *store.Store, e mcp.Entry) error {
+	if e.Scope != mcp.Project || s.Trusted() {
+		return nil
+	}
+	verb := "start"
+	if e.Transport == mcp.HTTP {
+		verb = "contact"
+	}
+	a.tell("You did not trust this repository (BESTOF_TRUST_PROJECT). To learn what the server offers, bestof has to %s what the repository names:\n  %s\n",
+		verb, term.Clean(e.Endpoint(), 0))
+	if names := e.Credentials(); len(names) > 0 {
+		a.tell("  with: %s\n", term.Clean(strings.Join(names, ", "), 0))
+	}
+	yes, err := a.ask(strings.ToUpper(verb[:1])+verb[1:]+" it?", "--yes")
+	if err != nil {
+		return err
+	}
+	if !yes {
+		return refusedf("not granted: the server was not asked, and nothing was changed")
+	}
+	return nil
+}
+
+// decideGrant shows what the server declared, asks, and records the answer.
+func (a *app) decideGrant(s *store.Store, e mcp.Entry, d mcp.Declared) error {
+	print := mcp.Fingerprint(e.Server, d.Tools)
+	changes := changesSince(e, print)
+	if !a.json || !a.yes {
+		a.tell("%s", handshakeText(e, d, changes))
+	}
+	doc := grantJSON(e, d, print, changes)
+	already := changes != nil && !changes.Any() && e.Withheld() == "" && e.Granted != nil
+	if !already {
+		if err := a.askToGrant(); err != nil {
+			if doc.Granted = false; !a.json {
+				return err
+			}
+			doc.Reason = err.Error()
+			return errors.Join(a.printJSON(doc), statusError{code: exitStatus(err)})
+		}
+		if err := s.Grant(e.Scope, e.Name, print, time.Now()); err != nil {
+			return mcpError(err)
+		}
+	}
+	if a.json {
+		return a.printJSON(doc)
+	}
+	if already {
+		fmt.Fprintf(a.Out, "%s is granted already, and nothing changed since you reviewed it\n", term.Clean(e.Name, 0))
+		return nil
+	}
+	fmt.Fprintf(a.Out, "granted %s: %s may be called from the next run on\n", term.Clean(e.Name, 0), count(len(d.Tools), "tool"))
+	if e.Scope == mcp.Project && !s.Trusted() {
+		a.warn("it is not connected before you trust this repository: BESTOF_TRUST_PROJECT=1")
+	}
+	return nil
+}
+
+func (a *app) askToGrant() error {
+	yes, err := a.ask("Let its tools be called?", "--yes")
+	if err == nil && !yes {
+		err = refusedf("not granted: nothing was changed")
+	}
+	return err
+}
+
+// changesSince is the difference to what was reviewed, nil if nothing was.
+func changesSince(e mcp.Entry, now mcp.Print) *mcp.Changes {
+	if e.Record == nil || e.Record.Revoked || e.Record.Agreed.IsZero() {
+		return nil
+	}
+	c := mcp.Review(e.Record.Print, now)
+	return &c
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// handshakeText is what a person decides on. All that others wrote is cleaned.
+func handshakeText(e mcp.Entry, d mcp.Declared, changes *mcp.Changes) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "MCP server %q of %s\n", term.Clean(e.Name, 0), store.Shown(e.Scope))
+	fmt.Fprintf(&b, "  %s: %s\n", e.Transport, term.Clean(e.Endpoint(), 0))
+	if names := e.Credentials(); len(names) > 0 {
+		fmt.Fprintf(&b, "  is given: %s\n", term.Clean(strings.Join(names, ", "), 0))
+	}
+	fmt.Fprintf(&b, "  calls itself: %s %s (protocol %s)\n", term.Clean(d.Name, 100), term.Clean(d.Version, 40), term.Clean(d.Protocol, 20))
+	if len(d.Tools) == 0 {
+		b.WriteString("  declares no tools\n")
+	} else {
+		fmt.Fprintf(&b, "  declares %s, every one of which may be called once granted:\n", count(len(d.Tools), "tool"))
+	}
+	for _, t := range d.Tools {
+		b.WriteString(toolLine(t))
+	}
+	if d.Dropped.Any() {
+		n := d.Dropped.OverCount + d.Dropped.Duplicate + d.Dropped.Invalid + len(d.Dropped.OverBudget)
+		fmt.Fprintf(&b, "  at least %d more that it listed cannot be called: too many, too long, twice the same name, or no tool\n", n)
+	}
+	if changes != nil {
+		b.WriteString(changesText(*changes, e.Record.Agreed))
+	}
+	return b.String()
+}
+
+// toolLine is a tool by its name, the first line of what it says, and what it
+// claims.
+func toolLine(t mcp.Tool) string {
+	line := "    " + term.Clean(t.Name, 128).String()
+	text := strings.TrimSpace(t.Description)
+	first, rest, _ := strings.Cut(text, "\n")
+	if shown := term.Clean(strings.TrimSpace(first), 100); shown.String() != "" {
+		line += " — " + shown.String()
+		if strings.TrimSpace(rest) != "" || strings.HasSuffix(shown.String(), "…") {
+			line += fmt.Sprintf(" (of %d characters; --json shows all)", len([]rune(text)))
+		}
+	}
+	if claims := claimsOf(t.Annotations); len(claims) > 0 {
+		line += "\n        claims: " + strings.Join(claims, ", ")
+	}
+	return line + "\n"
+}
+
+// claimsOf are a server's own words about a tool.
+func claimsOf(a *mcp.Annotations) (claims []string) {
+	if a == nil {
+		return nil
+	}
+	for _, c := range []struct {
+		hint    *bool
+		yes, no string
+	}{
+		{a.ReadOnly, "only reads", "changes things"}, {a.Destructive, "destroys", "destroys nothing"},
+		{a.Idempotent, "can be repeated", "not to be repeated"}, {a.OpenWorld, "reaches the outside", "stays inside"},
+	} {
+		switch {
+		case c.hint == nil:
+		case *c.hint:
+			claims = append(claims, c.yes)
+		default:
+			claims = append(claims, c.no)
+		}
+	}
+	return claims
+}
+
+// changesText shows what differs from what was reviewed.
+func changesText(c mcp.Changes, reviewed time.Time) string {
+	day := reviewed.Local().Format("2006-01-02 15:04")
+	if !c.Any() {
+		return "  nothing changed since you reviewed it on " + day + "\n"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "  CHANGED since you reviewed it on %s:\n", day)
+	pair := func(before, after string) {
+		before, after = difference(before, after)
+		fmt.Fprintf(&b, "        before: %s\n        now:    %s\n", term.Clean(before, 2000), term.Clean(after, 2000))
+	}
+	if len(c.Endpoint) > 0 {
+		fmt.Fprintf(&b, "    where it is: %s\n", strings.Join(c.Endpoint, ", "))
+		fmt.Fprintf(&b, "        before: %s\n        now:    %s\n", term.Clean(c.Before, 2000), term.Clean(c.After, 2000))
+	}
+	for _, name := range c.Added {
+		fmt.Fprintf(&b, "    + %s is new\n", term.Clean(name, 128))
+	}
+	for _, name := range c.Removed {
+		fmt.Fprintf(&b, "    - %s is gone\n", term.Clean(name, 128))
+	}
+	for _, t := range c.Changed {
+		for _, p := range t.Parts {
+			fmt.Fprintf(&b, "    ~ %s: its %s\n", term.Clean(t.Name, 128), p.Part)
+			pair(p.Before, p.After)
+		}
+	}
+	return b.String()
+}
+
+// difference leaves out what two texts begin and end with, but for a few
+// characters around what differs.
+func difference(before, after string) (string, string) {
+	const around = 30
+	x, y := []rune(before), []rune(after)
+	head := 0
+	for head < min(len(x), len(y)) && x[head] == y[head] {
+		head++
+	}
+	tail := 0
+	for tail < min(len(x), len(y))-head && x[len(x)-1-tail] == y[len(y)-1-tail] {
+		tail++
+	}
+	cut := func(r []rune) string {
+		from, to := max(0, head-around), min(len(r), len(r)-tail+around)
+		text := string(r[from:to])
+		if from > 0 {
+			text = "…" + text
+		}
+		if to < len(r) {
+			text += "…"
+		}
+		return text
+	}
+	return cut(x), cut(y)
+}
+
+// A grantDocument is a review in JSON, with everything that the server said.
+type grantDocument struct {
+	Schema      string         `json:"schema"`
+	Granted     bool           `json:"granted"`
+	Reason      string         `json:"reason,omitempty"` // why not
+	Server      mcpDocument    `json:"server"`
+	Announced   announced      `json:"announced"`
+	Tools       []mcp.Tool     `json:"tools"`
+	Fingerprint string         `json:"fingerprint"`
+	Changes     *changesObject `json:"changes"` // null when nothing was reviewed before
+}
+
+type announced struct {
+	Name     string `json:"name"`
+	Version  string `json:"version"`
+	Protocol string `json:"protocol"`
+}
+
+type changesObject struct {
+	Endpoint []string            `json:"endpoint"`
+	Added    []string            `json:"added"`
+	Removed  []string            `json:"removed"`
+	Changed  map[string][]string `json:"changed"` // parts by tool
+}
+
+// grantJSON is the document of a review that ends with a yes.
+func grantJSON(e mcp.Entry, d mcp.Declared, print mcp.Print, c *mcp.Changes) grantDocument {
+	doc := grantDocument{
+		Schema: "bestof.mcp-grant/1", Granted: true, Server: jsonMCP(e), Announced: announced{d.Name, d.Version, d.Protocol},
+		Tools: append([]mcp.Tool{}, d.Tools...), Fingerprint: print.Digest(),
+	}
+	if c != nil {
+		doc.Changes = &changesObject{append([]string{}, c.Endpoint...), append([]string{}, c.Added...), append([]string{}, c.Removed...), map[string][]string{}}
+		for _, t := range c.Changed {
+			for _, p := range t.Parts {
+				doc.Changes.Changed[t.Name] = append(doc.Changes.Changed[t.Name], p.Part)
+			}
+		}
+	}
+	return doc
+}
