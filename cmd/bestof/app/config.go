@@ -84,6 +84,8 @@ type pluginSettings struct {
 type hookSettings struct {
 	Command []string `toml:"command"`
 	Timeout duration `toml:"timeout"`
+	Matcher string   `toml:"matcher"` // of tools' names
+	Network bool     `toml:"network"`
 	from    string   // where it is written
 }
 
@@ -192,14 +194,18 @@ func checkHooks(shown string, data []byte, hooks map[string][]hookSettings) erro
 		problem := ""
 		switch e := hook.Event(event); {
 		case !slices.Contains(plugin.Hooks(), e):
-			problem = fmt.Sprintf("[[hooks.%s]]: there is no such moment: write SessionStart or Stop", event)
+			problem = fmt.Sprintf("[[hooks.%s]]: there is no such moment: write one of %s", event, seenHooks())
 		case !slices.Contains(hook.Seen(), e):
-			problem = fmt.Sprintf("[[hooks.%s]]: it happens inside an agent, where nothing can be asked: write SessionStart or Stop", event)
+			problem = fmt.Sprintf("[[hooks.%s]]: it happens inside an agent, where nothing can be asked: write one of %s", event, seenHooks())
 		}
 		for i, h := range hooks[event] {
 			if problem == "" && (len(h.Command) == 0 || h.Command[0] == "") {
 				at = append(at, i)
 				problem = fmt.Sprintf("[[hooks.%s]]: command is missing: write command = [\"program\", \"argument\"]", event)
+			}
+			if problem == "" && h.Matcher != "" && !hook.OfTools(hook.Event(event)) {
+				at = append(at, i, "matcher")
+				problem = fmt.Sprintf("[[hooks.%s]]: matcher is about the names of tools, and there is none at %s: take it out", event, event)
 			}
 		}
 		if problem != "" {
@@ -207,6 +213,15 @@ func checkHooks(shown string, data []byte, hooks map[string][]hookSettings) erro
 		}
 	}
 	return nil
+}
+
+// seenHooks lists the moments of hooks for people.
+func seenHooks() string {
+	var names []string
+	for _, e := range hook.Seen() {
+		names = append(names, string(e))
+	}
+	return strings.Join(names, ", ")
 }
 
 // label says of each hook where it is written.

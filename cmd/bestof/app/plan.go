@@ -270,7 +270,8 @@ func (a *app) printPlan(cfg orchestrator.Config) error {
 			Schema   string          `json:"schema"`
 			Task     string          `json:"task"`
 			Settings record.Settings `json:"settings"`
-		}{"bestof.plan/1", cfg.Task, cfg.Settings})
+			Hooks    []plannedHook   `json:"hooks"`
+		}{"bestof.plan/1", cfg.Task, cfg.Settings, plannedHooks(cfg.Hooks)})
 	}
 	s := cfg.Settings
 	var agents []string
@@ -292,6 +293,9 @@ func (a *app) printPlan(cfg orchestrator.Config) error {
 	if len(s.Setup) > 0 {
 		rows = slices.Insert(rows, 2, [2]string{"setup", argv.Join(s.Setup)})
 	}
+	for _, h := range plannedHooks(cfg.Hooks) {
+		rows = append(rows, [2]string{"hook", h.words()})
+	}
 	for _, r := range rows {
 		if _, err := fmt.Fprintf(a.Out, "%-11s %s\n", r[0], term.Clean(r[1], 400)); err != nil {
 			return err
@@ -299,6 +303,31 @@ func (a *app) printPlan(cfg orchestrator.Config) error {
 	}
 	_, err := fmt.Fprintln(a.Out, "nothing was run")
 	return err
+}
+
+// A plannedHook is a hook that a run would call.
+type plannedHook struct {
+	Event   string   `json:"event"`
+	From    string   `json:"from"`              // a plugin, or the configuration that has it
+	Command []string `json:"command,omitempty"` // of the operator's own
+	Matcher string   `json:"matcher,omitempty"` // of tools' names
+	Network bool     `json:"network"`
+}
+
+func plannedHooks(hooks []orchestrator.Hook) []plannedHook {
+	list := []plannedHook{}
+	for _, h := range hooks {
+		list = append(list, plannedHook{string(h.Event), h.From, h.Files, string(h.Matcher), h.Network})
+	}
+	return list
+}
+
+func (h plannedHook) words() string {
+	text := h.Event + ", " + h.From
+	if len(h.Command) > 0 {
+		text += ": " + argv.Join(h.Command)
+	}
+	return text + calledProgram{Matcher: h.Matcher, Network: h.Network}.aside()
 }
 
 func pluginNames(plugins []orchestrator.Plugin) string {

@@ -51,18 +51,19 @@ that once, when you install it, and say yes or no. See docs/plugins.md.`,
 // pluginHost says what this host does for plugins.
 func pluginHost() plugin.Host { return plugin.Host{Hooks: hook.Seen()} }
 
-// retracted lists the plugins that [plugins] off names.
-func (a *app) retracted(ctx context.Context) ([]string, error) {
+// settings is the configuration for the repository that the command is about, if
+// there is one, or else the operator's alone.
+func (a *app) settings(ctx context.Context) (fileConfig, error) {
 	home, err := a.home()
 	if err != nil {
-		return nil, err
+		return fileConfig{}, err
 	}
 	top := ""
 	if repo, err := worktree.Open(ctx, a.dir); err == nil {
 		top = repo.Root()
 	}
 	cfg, _, err := loadConfig(home, top, trusted(a.getenv("BESTOF_TRUST_PROJECT")))
-	return cfg.Plugins.Off, err
+	return cfg, err
 }
 
 // plugins opens the store of plugins, for the repository that the command is
@@ -264,24 +265,27 @@ func (a *app) runPluginList(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	off, err := a.retracted(ctx)
+	cfg, err := a.settings(ctx)
 	if err != nil {
 		return err
 	}
 	plugins, notices := s.Load()
 	a.notices(notices)
-	isOff := func(p store.Installed) bool { return slices.Contains(off, string(p.Name)) }
+	isOff := func(p store.Installed) bool { return slices.Contains(cfg.Plugins.Off, string(p.Name)) }
+	called := calledList(slices.DeleteFunc(slices.Clone(plugins), isOff), cfg.hooks())
 	if a.json {
 		docs := make([]pluginDocument, len(plugins))
 		for i, p := range plugins {
 			docs[i] = jsonPlugin(p)
 			docs[i].Retracted = isOff(p)
 		}
-		return a.printJSON(map[string]any{"schema": "bestof.plugins/1", "plugins": docs, "notices": append([]string{}, notices...)})
+		return a.printJSON(map[string]any{"schema": "bestof.plugins/1", "plugins": docs, "called": called, "notices": append([]string{}, notices...)})
 	}
 	if len(plugins) == 0 {
 		fmt.Fprintln(a.Out, "no plugin is installed: `bestof plugin install DIR` installs one")
-		return nil
+		if len(called) == 0 {
+			return nil
+		}
 	}
 	for _, p := range plugins {
 		shadows := ""
@@ -315,28 +319,66 @@ func (a *app) runPluginList(ctx context.Context) error {
 		}
 	}
 	fmt.Fprintln(a.Out, "\ncalled:")
-	plugins = slices.DeleteFunc(plugins, isOff)
-	called := false
+	for _, c := range called {
+		fmt.Fprintf(a.Out, "  %-12s %s: %s%s\n", c.At, term.Clean(c.From, 0), term.Clean(strings.Join(c.Argv, " "), 0), c.aside())
+	}
+	if len(called) == 0 {
+		fmt.Fprintln(a.Out, "  nothing")
+	}
+	return nil
+}
+
+// A calledProgram is a program and the moment at which it is called.
+type calledProgram struct {
+	At      string   `json:"at"`   // a hook or a point
+	From    string   `json:"from"` // a plugin, or the configuration that has it
+	Argv    []string `json:"argv"`
+	Matcher string   `json:"matcher,omitempty"` // of tools' names
+	Network bool     `json:"network"`
+}
+
+// aside is what else is to be known of it, in our words but for the matcher.
+func (c calledProgram) aside() string {
+	var words []string
+	if c.Matcher != "" {
+		words = append(words, "for tools like "+term.Clean(c.Matcher, 0).String())
+	}
+	if c.Network {
+		words = append(words, "reaches the network")
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(words, ", ") + ")"
+}
+
+// calledList is everything that is called, in the order in which it is: by the
+// moment, plugins before the operator's own.
+func calledList(plugins []store.Installed, own []orchestrator.Hook) []calledProgram {
+	list := []calledProgram{}
+	add := func(at string, p store.Installed) {
+		list = append(list, calledProgram{At: at, From: string(p.Name), Argv: p.Runtime.Command(p.Dir), Network: p.Network()})
+	}
 	for _, e := range hook.Seen() {
 		for _, p := range plugins {
 			if p.Runtime != nil && p.Loop.RunsHook(e) {
-				called = true
-				fmt.Fprintf(a.Out, "  %-12s %s: %s\n", e, term.Clean(string(p.Name), 0), term.Clean(strings.Join(p.Runtime.Command(p.Dir), " "), 0))
+				add(string(e), p)
+			}
+		}
+		for _, h := range own {
+			if h.Event == e {
+				list = append(list, calledProgram{At: string(e), From: h.From, Argv: h.Files, Matcher: string(h.Matcher), Network: h.Network})
 			}
 		}
 	}
 	for _, point := range []wire.Point{wire.BeforeTurn, wire.AfterTurn} {
 		for _, p := range plugins {
 			if p.Runtime != nil && p.Loop.Answers(point) {
-				called = true
-				fmt.Fprintf(a.Out, "  %-12s %s: %s\n", point, term.Clean(string(p.Name), 0), term.Clean(strings.Join(p.Runtime.Command(p.Dir), " "), 0))
+				add(string(point), p)
 			}
 		}
 	}
-	if !called {
-		fmt.Fprintln(a.Out, "  nothing")
-	}
-	return nil
+	return list
 }
 
 func none(list []string) []string {

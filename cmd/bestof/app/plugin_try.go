@@ -2,12 +2,15 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +23,7 @@ import (
 	"github.com/bestof-dev/bestof/plugin/call"
 	"github.com/bestof-dev/bestof/plugin/conform"
 	"github.com/bestof-dev/bestof/plugin/examples"
+	"github.com/bestof-dev/bestof/plugin/hook"
 	"github.com/bestof-dev/bestof/plugin/store"
 	"github.com/bestof-dev/bestof/plugin/wire"
 )
@@ -181,21 +185,23 @@ func (a *app) printFindings(p call.Plugin, findings []conform.Finding, unoffered
 }
 
 type pluginCallOptions struct {
-	root, test, baseline, goal, input, sandbox string
+	root, test, baseline, goal, input, sandbox, tool, text string
 }
 
 func (a *app) pluginCallCommand() *cobra.Command {
-	o := pluginCallOptions{baseline: string(wire.Failed), goal: "a call by hand", input: "{}", sandbox: "auto"}
+	o := pluginCallOptions{baseline: string(wire.Failed), goal: "a call by hand", input: "{}", sandbox: "auto", tool: "mcp__server__tool"}
 	c := &cobra.Command{
-		Use:   "call NAME POINT|TOOL",
+		Use:   "call NAME POINT|HOOK|TOOL",
 		Short: "Ask an installed plugin once, or run one of its tools",
 		Long: `Has one exchange with an installed plugin at before_turn or after_turn and prints
-its answer, or runs one of its tools, as the plugin: in a sandbox, with no
-network unless the plugin was granted one. What it works on is an empty
+its answer; or calls it at SessionStart, PreToolUse, PostToolUse or Stop and
+prints what it decides; or runs one of its tools, as the plugin: in a sandbox,
+with no network unless the plugin was granted one. What it works on is an empty
 directory, or the one that --root names, which it can write to.
 
 Status 3 means that it gave no legal answer, or that the tool failed.`,
 		Example: `  bestof plugin call verify after_turn --root . --test 'go test ./...' --baseline failed
+  bestof plugin call gate PreToolUse --tool mcp__db__query --input '{"sql": "drop"}'
   bestof plugin call bundle lint-fix --root . --input '{"path": "src"}'`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -208,6 +214,8 @@ Status 3 means that it gave no legal answer, or that the tool failed.`,
 	f.StringVar(&o.baseline, "baseline", o.baseline, "what the test said before: not-run | passed | failed | unobserved")
 	f.StringVar(&o.goal, "goal", o.goal, "the task")
 	f.StringVar(&o.input, "input", o.input, "the tool's input as a `JSON` object, or - for standard input")
+	f.StringVar(&o.tool, "tool", o.tool, "at PreToolUse and PostToolUse: the `NAME` of the tool that is called")
+	f.StringVar(&o.text, "text", "done", "at Stop what the agent said last, at PostToolUse what the tool gave")
 	f.StringVar(&o.sandbox, "sandbox", o.sandbox, "how it is kept in: auto | process | bwrap")
 	return c
 }
@@ -241,8 +249,85 @@ func (a *app) runPluginCall(ctx context.Context, name, what string, o pluginCall
 	if point := wire.Point(what); point == wire.BeforeTurn || point == wire.AfterTurn {
 		return a.callPoint(ctx, p, b, at, point, o)
 	}
-	return a.callTool(ctx, p, b, at, what, o.input)
+	input, err := a.toolInput(o.input)
+	if err != nil {
+		return err
+	}
+	if e := plugin.Hook(what); slices.Contains(plugin.Hooks(), e) {
+		return a.callHook(ctx, p, b, at, e, o, input)
+	}
+	return a.callTool(ctx, p, b, at, what, input)
 }
+
+// toolInput is what --input says.
+func (a *app) toolInput(input string) (string, error) {
+	if input != "-" {
+		return input, nil
+	}
+	in, err := io.ReadAll(io.LimitReader(a.In, maxTask))
+	if err != nil {
+		return "", fmt.Errorf("read the input: %w", err)
+	}
+	return string(in), nil
+}
+
+// callHook calls the plugin at a hook and prints what that comes to.
+func (a *app) callHook(ctx context.Context, p call.Plugin, b *booth, at call.Place, e plugin.Hook, o pluginCallOptions, input string) error {
+	payload := hook.Payload{Event: e, Cwd: at.Root}
+	switch {
+	case hook.OfTools(e):
+		payload.Tool = &hook.Tool{Name: o.tool, Input: json.RawMessage(input)}
+		if !json.Valid(payload.Tool.Input) || !strings.HasPrefix(strings.TrimSpace(input), "{") {
+			return usageError{fmt.Errorf("--input: %w", call.ErrInput)}
+		}
+		if e == plugin.PostToolUse {
+			payload.ToolResult = &o.text
+		}
+	case e == plugin.Stop:
+		payload.FinalText = o.text
+	}
+	out, _, err := p.Hook(ctx, b.sandbox, b.options, at, payload)
+	if err != nil {
+		return unanswered(ctx, p, err)
+	}
+	var d hook.Decision
+	if e != plugin.SessionStart && e != plugin.PostToolUse { // where what it prints is no decision
+		if d, err = hook.Parse(e, out); err != nil {
+			return statusError{orchestrator.ExitNoWinner, fmt.Errorf("%q decides nothing that can be followed: %w", p.Name, err)}
+		}
+	}
+	answer := hookAnswer{Schema: "bestof.plugin-hook/1", Event: e, Action: d.Action, Reason: d.Reason, Evidence: d.Evidence, Input: json.RawMessage(d.Input)}
+	if e == plugin.SessionStart {
+		answer.Context = hook.Context(out)
+	}
+	return a.printJSON(answer)
+}
+
+// unanswered is the status of a call that gave no answer.
+func unanswered(ctx context.Context, p call.Plugin, err error) error {
+	var fault *wire.Fault
+	switch {
+	case errors.As(err, &fault):
+		return statusError{orchestrator.ExitNoWinner, fmt.Errorf("%q gave no answer: %w", p.Name, err)}
+	case errors.Is(err, call.ErrNotAsked), errors.Is(err, call.ErrNoProcess):
+		return statusError{orchestrator.ExitRefused, err}
+	}
+	return statusError{exitOf(ctx, orchestrator.ExitInfrastructure), err}
+}
+
+// hookAnswer is what a hook decided, in JSON.
+type hookAnswer struct {
+	Schema   string          `json:"schema"`
+	Event    plugin.Hook     `json:"event"`
+	Action   hook.Action     `json:"action"` // "" for no decision
+	Reason   string          `json:"reason,omitempty"`
+	Evidence string          `json:"evidence,omitempty"`
+	Input    json.RawMessage `json:"input,omitempty"`   // of modify
+	Context  string          `json:"context,omitempty"` // what SessionStart adds to a brief
+}
+
+// testTimeByHand is how long a test may run that is granted by hand.
+const testTimeByHand = 10 * time.Minute
 
 func (a *app) callPoint(ctx context.Context, p call.Plugin, b *booth, at call.Place, point wire.Point, o pluginCallOptions) error {
 	grant := &wire.Grant{Handle: "by-hand", Root: at.Root}
@@ -251,7 +336,7 @@ func (a *app) callPoint(ctx context.Context, p call.Plugin, b *booth, at call.Pl
 		if err != nil {
 			return usagef("--test: %w", err)
 		}
-		grant.Test = &wire.TestPlan{Program: words[0], Args: words[1:], Baseline: wire.Baseline(o.baseline)}
+		grant.Test = &wire.TestPlan{Program: words[0], Args: words[1:], Baseline: wire.Baseline(o.baseline), Cwd: ".", TimeoutMS: uint64(testTimeByHand.Milliseconds())}
 		switch grant.Test.Baseline {
 		case wire.NotRun, wire.Passed, wire.Failed, wire.Unobserved:
 		default:
@@ -263,14 +348,8 @@ func (a *app) callPoint(ctx context.Context, p call.Plugin, b *booth, at call.Pl
 		request = wire.Request{Before: &wire.BeforeRequest{Wrapper: p.Driven(), Stage: "execute", Goal: o.goal, Candidate: grant}}
 	}
 	response, _, err := p.Exchange(ctx, b.sandbox, b.options, at, request)
-	var fault *wire.Fault
-	switch {
-	case errors.As(err, &fault):
-		return statusError{orchestrator.ExitNoWinner, fmt.Errorf("%q gave no answer: %w", p.Name, err)}
-	case errors.Is(err, call.ErrNotAsked), errors.Is(err, call.ErrNoProcess):
-		return statusError{orchestrator.ExitRefused, err}
-	case err != nil:
-		return statusError{exitOf(ctx, orchestrator.ExitInfrastructure), err}
+	if err != nil {
+		return unanswered(ctx, p, err)
 	}
 	if response.Before != nil {
 		return a.printJSON(response.Before)
@@ -279,16 +358,9 @@ func (a *app) callPoint(ctx context.Context, p call.Plugin, b *booth, at call.Pl
 }
 
 func (a *app) callTool(ctx context.Context, p call.Plugin, b *booth, at call.Place, name, input string) error {
-	if input == "-" {
-		in, err := io.ReadAll(io.LimitReader(a.In, maxTask))
-		if err != nil {
-			return fmt.Errorf("read the input: %w", err)
-		}
-		input = string(in)
-	}
 	result, err := p.Tool(ctx, b.sandbox, at, name, []byte(input))
 	switch {
-	case errors.Is(err, call.ErrNotAsked):
+	case errors.Is(err, call.ErrNotAsked), errors.Is(err, call.ErrRefused):
 		return statusError{orchestrator.ExitRefused, err}
 	case errors.Is(err, call.ErrInput):
 		return usageError{err}

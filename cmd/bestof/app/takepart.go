@@ -53,7 +53,7 @@ func turnPlugin(p store.Installed, task string, o sandbox.Options) orchestrator.
 	t := orchestrator.Plugin{
 		Name: string(p.Name), Wrapper: p.Driven(),
 		Before: p.Runtime != nil && p.Loop.Answers(wire.BeforeTurn), After: p.Runtime != nil && p.Loop.Answers(wire.AfterTurn),
-		Origin: record.Plugin{Name: string(p.Name), Level: p.Loop.Level.String(), Scope: string(p.Scope), Digest: p.Tree.Digest},
+		Origin: record.Plugin{Name: string(p.Name), Level: p.Loop.Level.String(), Scope: string(p.Scope), Digest: p.Tree.Digest, Network: p.Network()},
 		Ask: func(ctx context.Context, sb sandbox.Sandbox, at call.Place, req wire.Request) (wire.Response, sandbox.Result, error) {
 			return in.Exchange(ctx, sb, o, at, req)
 		},
@@ -61,6 +61,17 @@ func turnPlugin(p store.Installed, task string, o sandbox.Options) orchestrator.
 	if p.Loop.MayHold() {
 		rule := p.Rule()
 		t.Rule, t.Holds = &rule, p.Holds()
+	}
+	for _, tool := range p.PackageTools {
+		if p.Refuses(tool) != "" {
+			continue // whoever calls it by its name is told why
+		}
+		t.Tools = append(t.Tools, orchestrator.PackageTool{
+			Plugin: string(p.Name), Name: tool.Name, Description: tool.Description, Schema: tool.Schema(), Risk: p.RiskOf(tool).String(),
+			Run: func(ctx context.Context, sb sandbox.Sandbox, at call.Place, arguments []byte) (sandbox.Result, error) {
+				return in.Tool(ctx, sb, at, tool.Name, arguments)
+			},
+		})
 	}
 	for _, c := range p.Context(task) {
 		t.Context = append(t.Context, candidate.Context{Label: c.Label, Text: c.Text})
@@ -78,7 +89,7 @@ func pluginHooks(p store.Installed, o sandbox.Options) []orchestrator.Hook {
 	for _, e := range hook.Seen() {
 		if p.Loop.RunsHook(e) {
 			hooks = append(hooks, orchestrator.Hook{
-				Event: e, From: string(p.Name), Point: p.Loop.Answers(wire.AfterTurn),
+				Event: e, From: string(p.Name), Network: p.Network(), Point: p.Loop.Answers(wire.AfterTurn),
 				Run: func(ctx context.Context, sb sandbox.Sandbox, at call.Place, payload hook.Payload) ([]byte, sandbox.Result, error) {
 					return in.Hook(ctx, sb, o, at, payload)
 				},
@@ -93,8 +104,8 @@ func (c fileConfig) hooks() []orchestrator.Hook {
 	var hooks []orchestrator.Hook
 	for _, e := range hook.Seen() {
 		for _, h := range c.Hooks[string(e)] {
-			command := call.Command{Argv: h.Command, Timeout: time.Duration(h.Timeout)}
-			hooks = append(hooks, orchestrator.Hook{Event: e, From: h.from, Files: h.Command, Run: command.Hook})
+			command := call.Command{Argv: h.Command, Timeout: time.Duration(h.Timeout), Network: h.Network}
+			hooks = append(hooks, orchestrator.Hook{Event: e, From: h.from, Matcher: hook.Matcher(h.Matcher), Network: h.Network, Files: h.Command, Run: command.Hook})
 		}
 	}
 	return hooks
