@@ -28,8 +28,10 @@ type conn struct {
 	web    *web  // http
 	grace  time.Duration
 
-	// Of the upstream, under its mutex: how many calls one after the other
-	// took all of their time without a word, and when the last was counted.
+	// Of the upstream, under its mutex: the calls under way, how many calls
+	// one after the other took all of their time without a word, and when the
+	// last was counted.
+	calls   int
 	silent  int
 	counted time.Time
 }
@@ -211,6 +213,8 @@ func (c *conn) why(err error, x *exchange) string {
 	switch {
 	case errors.Is(err, errGone) && c.pipe != nil:
 		return c.pipe.cause()
+	case errors.Is(err, errRedirect):
+		return errRedirect.Error()
 	case x.rpc != nil:
 		return fmt.Sprintf("it answered with error %d: %s", x.rpc.Code, oneLine(x.rpc.Message))
 	case needsLogin(x):

@@ -37,6 +37,7 @@ type upstream struct {
 	until    time.Time // no call before
 	reason   string    // of the last one
 	locked   time.Time // no call before: it wanted a login
+	retired  []*conn   // out of use but for the calls under way
 	closed   bool
 	work     sync.WaitGroup // what dials and tears down
 }
@@ -134,11 +135,17 @@ func (u *upstream) call(ctx context.Context, c mcp.Call) (mcp.Result, *mcp.CallE
 		}
 		began := time.Now()
 		res, x, callErr := cn.call(inner, c)
+		var failure *mcp.CallError
+		var again bool
 		if callErr == nil {
 			u.answered(cn)
+		} else {
+			failure, again = u.judge(inner, cn, x, callErr, began)
+		}
+		u.release(cn)
+		if failure == nil {
 			return res, nil
 		}
-		failure, again := u.judge(inner, cn, x, callErr, began)
 		if failure.Kind == mcp.TimedOut && failure.Sent && ctx.Err() == nil {
 			u.unanswered(cn, began)
 		}
@@ -181,6 +188,9 @@ func (u *upstream) judge(ctx context.Context, c *conn, x *exchange, err error, b
 	case errors.Is(err, transport.ErrSessionTerminated) && c.hadSession():
 		u.drop(c, "", began)
 		return &mcp.CallError{Kind: mcp.Unavailable, Reason: "it has forgotten the session"}, true
+	case errors.Is(err, errRedirect):
+		e.Kind, e.Reason = mcp.Unavailable, c.why(err, x)
+		u.drop(c, e.Reason, began)
 	case x.rpc != nil:
 		u.answered(c)
 		e.Kind, e.Code, e.Reason = mcp.Protocol, x.rpc.Code, c.why(err, x)
@@ -238,6 +248,9 @@ func (u *upstream) connection(ctx context.Context) (*conn, *mcp.CallError) {
 	}
 	if refused != nil || u.conn != nil {
 		defer u.mu.Unlock()
+		if refused == nil {
+			u.conn.calls++
+		}
 		return u.conn, refused
 	}
 	d := u.dial
@@ -249,6 +262,11 @@ func (u *upstream) connection(ctx context.Context) (*conn, *mcp.CallError) {
 	u.mu.Unlock()
 	select {
 	case <-d.done:
+		if d.err == nil {
+			u.mu.Lock()
+			d.conn.calls++
+			u.mu.Unlock()
+		}
 		return d.conn, d.err
 	case <-ctx.Done():
 		return nil, &mcp.CallError{Kind: mcp.TimedOut}
@@ -357,6 +375,27 @@ func (u *upstream) drop(c *conn, reason string, began time.Time) {
 	}
 	if !goesOn {
 		u.conn = nil
+		u.retire(c)
+	}
+}
+
+// retire ends a connection. Over HTTP its other calls come to their end first;
+// over stdio they cannot. u.mu is held.
+func (u *upstream) retire(c *conn) {
+	if c.web != nil && c.calls > 0 && !u.closed {
+		u.retired = append(u.retired, c)
+		return
+	}
+	u.end(c)
+}
+
+// release says that a call does not use its connection any more.
+func (u *upstream) release(c *conn) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	c.calls--
+	if i := slices.Index(u.retired, c); i >= 0 && c.calls == 0 {
+		u.retired = slices.Delete(u.retired, i, i+1)
 		u.end(c)
 	}
 }
@@ -384,9 +423,12 @@ func (u *upstream) close() {
 	u.mu.Lock()
 	u.closed = true
 	if u.conn != nil {
-		u.end(u.conn)
-		u.conn = nil
+		u.retired = append(u.retired, u.conn)
 	}
+	for _, c := range u.retired {
+		u.end(c)
+	}
+	u.conn, u.retired = nil, nil
 	u.mu.Unlock()
 	u.work.Wait()
 }
