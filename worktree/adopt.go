@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -279,7 +280,7 @@ type state struct {
 	mode     Mode // ModeNone when there is nothing, or no file
 	id       string
 	dir      bool
-	other    bool // a device, a socket …
+	other    bool // a device, a socket, a file larger than any that is adopted …
 	perm     uint32
 	uid, gid uint32
 	mtime    int64
@@ -327,8 +328,8 @@ func look(root *os.Root, name string) (state, error) {
 			return s, err
 		}
 		data, s.mode = []byte(target), ModeLink
-	case info.Mode().IsRegular():
-		if data, err = root.ReadFile(name); err != nil {
+	case info.Mode().IsRegular() && info.Size() <= maxBlob:
+		if data, err = readIn(root, name); err != nil {
 			return s, err
 		}
 		s.mode = ModeFile
@@ -341,4 +342,15 @@ func look(root *os.Root, name string) (state, error) {
 	}
 	s.id = hashObject(plumbing.BlobObject, data).String()
 	return s, nil
+}
+
+// readIn reads a file that is not larger than a blob may be. One that grows
+// meanwhile is cut, and then is not what was looked for.
+func readIn(root *os.Root, name string) ([]byte, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxBlob+1))
 }

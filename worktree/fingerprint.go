@@ -45,6 +45,10 @@ func (r *Repository) Fingerprint(ctx context.Context) (Fingerprint, error) {
 		"shallow":            filepath.Join(r.commonDir, "shallow"),
 		".git":               filepath.Join(r.root, ".git"),
 	} {
+		if target, err := os.Readlink(path); err == nil && isDirBehind(path) {
+			f.state[name] = "-> " + target // a .git may be a link to a directory
+			continue
+		}
 		b, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) || isDir(path) {
 			continue
@@ -108,6 +112,11 @@ func fileState(path string) string {
 
 func isDir(path string) bool {
 	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
+}
+
+func isDirBehind(link string) bool {
+	info, err := os.Stat(link)
 	return err == nil && info.IsDir()
 }
 
