@@ -40,7 +40,7 @@ type booth struct {
 
 // offersTools reports whether candidates can call tools of the host's, so that
 // what they call is known.
-func (t *turn) offersTools() bool { return t.Tooling != nil }
+func (t *turn) offersTools() bool { return t.Tooling != nil || t.offered.gateway != nil }
 
 // atBench opens the candidate's bench for one round, and returns how to close
 // it.

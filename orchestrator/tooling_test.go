@@ -267,8 +267,9 @@ func TestPackageTools(t *testing.T) {
 			}})
 	}
 	s := newStage(t, process.New(sandbox.Options{Environ: os.Environ()}), "sh")
-	// The agent waits until the tool was called, and changes nothing itself.
-	s.cfg.Seats[0].Agent.Command = []string{"sh", "-c", "until test -e value.new; do sleep 0.02; done; mv value.new value; echo done"}
+	// The agent waits until the tool was called and had answered, which a
+	// second call shows, and changes nothing itself.
+	s.cfg.Seats[0].Agent.Command = []string{"sh", "-c", "until test -e go; do sleep 0.02; done; rm go; mv value.new value; echo done"}
 	s.cfg.Settings.Test = nil
 	s.cfg.Settings.AllowUndecided = true
 	s.cfg.Plugins = []Plugin{{Name: "fixer", Tools: tools}}
@@ -276,7 +277,7 @@ func TestPackageTools(t *testing.T) {
 		result ToolResult
 		err    error
 	}
-	results := make(chan outcome, 4)
+	results := make(chan outcome, 5)
 	s.cfg.Tooling = func(g Tooling) {
 		if got := g.Tools(); len(got) != 2 || got[0].Name != "fail" || got[1].Risk != "low" || got[0].Risk != "medium" || string(got[1].Schema) != `{"type":"object"}` {
 			t.Errorf("%+v", got)
@@ -287,7 +288,7 @@ func TestPackageTools(t *testing.T) {
 					return
 				}
 			}
-			for _, c := range [][2]string{{"fail", "{}"}, {"none", "{}"}, {"fix", "[]"}, {"fix", `{"file":"value.new"}`}} {
+			for _, c := range [][2]string{{"fail", "{}"}, {"none", "{}"}, {"fix", "[]"}, {"fix", `{"file":"value.new"}`}, {"fix", `{"file":"go"}`}} {
 				r, err := g.Call(t.Context(), 1, "fixer", c[0], json.RawMessage(c[1]))
 				results <- outcome{r, err}
 			}

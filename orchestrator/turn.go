@@ -236,6 +236,7 @@ func (t *turn) run(ctx context.Context) *ending {
 	if end := t.measureBaseline(ctx); end != nil {
 		return end
 	}
+	t.openTools(ctx, connected())
 	if end := t.askBefore(ctx); end != nil {
 		return end
 	}
