@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,6 +62,26 @@ func shareable(entries []mcp.Entry) (connect []mcp.Server, withheld []gateway.Of
 		}
 	}
 	return connect, withheld
+}
+
+// Words say in one line which servers candidates share and which are withheld.
+func (s *Servers) Words() string {
+	if s == nil || len(s.Entries) == 0 {
+		return "no servers"
+	}
+	connect, withheld := shareable(s.Entries)
+	var names, kept []string
+	for _, c := range connect {
+		names = append(names, c.Name)
+	}
+	for _, o := range withheld {
+		kept = append(kept, o.Server)
+	}
+	text := "shared: " + cmp.Or(strings.Join(names, ", "), "none")
+	if len(kept) > 0 {
+		text += "; withheld: " + strings.Join(kept, ", ")
+	}
+	return text
 }
 
 // offers decides what candidates see of the servers that were connected to.

@@ -100,6 +100,7 @@ type Settings struct {
 	VerifyTimeouts bool              `json:"verify_timeouts,omitempty"`
 	Witness        []string          `json:"witness,omitempty"` // paths that plugins said decide
 	Plugins        string            `json:"plugins,omitempty"` // as asked: all | none | NAME,…
+	MCP            string            `json:"mcp,omitempty"`     // as asked: all | none | NAME,…
 }
 
 // AgentCount is how many candidates an agent gets.

@@ -55,6 +55,7 @@ type runSettings struct {
 	VerifyTimeouts *bool     `toml:"verify_timeouts"`
 	Blocks         *int      `toml:"blocks"`
 	Plugins        *string   `toml:"plugins"`
+	MCP            *string   `toml:"mcp"`
 }
 
 type agentSettings struct {
@@ -259,6 +260,7 @@ func merge(first, second fileConfig) fileConfig {
 	r.Holds = either(r.Holds, s.Holds)
 	r.VerifyTimeouts = either(r.VerifyTimeouts, s.VerifyTimeouts)
 	r.Plugins = either(r.Plugins, s.Plugins)
+	r.MCP = either(r.MCP, s.MCP)
 	r.Blocks = either(r.Blocks, s.Blocks)
 	first.Plugins.Off = slices.Concat(second.Plugins.Off, first.Plugins.Off)
 	hooks := map[string][]hookSettings{}

@@ -151,7 +151,7 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 			Isolation: sb.Isolation(), Network: sandbox.Network(o.network), TimeoutMS: o.timeout.Milliseconds(), DeadlineMS: o.deadline.Milliseconds(),
 			Jobs: o.jobs, Protect: o.protect, ExtraProtect: o.protect, Unprotect: o.unprotect, Repeat: o.repeat, Stop: o.stop, Adopt: o.adopt,
 			MaxHolds: o.holds, AllowUndecided: o.allow == "undecided", Rank: goals, TestTimeoutMS: o.testTimeout.Milliseconds(),
-			Plugins: o.plugins, Rev: rev, Sandbox: o.sandbox, ShadowKind: o.shadow, SetupNetwork: sandbox.Network(o.setupNetwork), VerifyTimeouts: o.verifyTimeouts,
+			Plugins: o.plugins, MCP: o.mcp, Rev: rev, Sandbox: o.sandbox, ShadowKind: o.shadow, SetupNetwork: sandbox.Network(o.setupNetwork), VerifyTimeouts: o.verifyTimeouts,
 		},
 	}
 	for _, p := range plugins {
@@ -159,6 +159,10 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 		cfg.Hooks = append(cfg.Hooks, pluginHooks(p, options)...)
 	}
 	cfg.Hooks = append(cfg.Hooks, file.hooks()...)
+	if cfg.Servers, err = a.servers(s, o.mcp); err != nil {
+		return none, err
+	}
+	cfg.Redactor = cfg.Redactor.With(secretsOf(cfg.Servers))
 	cfg.Settings.MaxBlocks = a.blocks(file.Run.Blocks)
 	return cfg, nil
 }
@@ -288,6 +292,7 @@ func (a *app) printPlan(cfg orchestrator.Config) error {
 		{"network", string(s.Network)},
 		{"time", fmt.Sprintf("%s a candidate, at most %s for all", cfg.Timeout, worstCase(cfg))},
 		{"plugins", pluginNames(cfg.Plugins)},
+		{"mcp", cfg.Servers.Words()},
 		{"adopt", s.Adopt},
 	}
 	if len(s.Setup) > 0 {

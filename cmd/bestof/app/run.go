@@ -55,6 +55,7 @@ type runOptions struct {
 	history        string
 	verifyTimeouts bool
 	plugins        string
+	mcp            string
 	dryRun         bool
 
 	// Not flags: what revise and demo pass on.
@@ -88,6 +89,7 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.history, "history", "1", "how many commits a candidate can read: `N` | full")
 	f.BoolVar(&o.verifyTimeouts, "verify-timeouts", false, "verify what a candidate left when its time was up")
 	f.StringVar(&o.plugins, "plugins", "all", "which installed plugins take part: all | none | `NAME,…`")
+	f.StringVar(&o.mcp, "mcp", "all", "which MCP servers candidates share, of those marked candidate_safe: all | none | `NAME,…`")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would run, and run nothing")
 }
 
@@ -171,6 +173,7 @@ func (o *runOptions) fill(f runSettings, given func(string) bool) {
 	fillIn(&o.history, f.History, given("history"))
 	fillIn(&o.verifyTimeouts, f.VerifyTimeouts, given("verify-timeouts"))
 	fillIn(&o.plugins, f.Plugins, given("plugins"))
+	fillIn(&o.mcp, f.MCP, given("mcp"))
 	// Flags add to what the configuration protects; they never take from it.
 	o.protect = append(slices.Clone(f.Protect), o.protect...)
 	o.unprotect = append(slices.Clone(f.Unprotect), o.unprotect...)
@@ -286,6 +289,8 @@ func (a *app) display() display {
 	s := a.streams()
 	look := s.ErrLook()
 	switch {
+	case a.observe != nil:
+		return observer(a.observe)
 	case a.quiet:
 		return view.Quiet{}
 	case look.Motion && !a.json:
@@ -294,6 +299,12 @@ func (a *app) display() display {
 		return view.NewPlain(a.Err, look)
 	}
 }
+
+// An observer is a display for another program.
+type observer func(event.Event)
+
+func (o observer) Publish(e event.Event) { o(e) }
+func (o observer) Close() error          { return nil }
 
 // printRun writes the end of a run to stdout.
 func (a *app) printRun(doc record.Document) error {
