@@ -246,7 +246,7 @@ func TestHazardManyFiles(t *testing.T) {
 	many := map[string]string{}
 	for d := range dirs {
 		for i := range each {
-			many[fmt.Sprintf("d%03d/f%02d.txt", d, i)] = fmt.Sprintf("%d %d\n", d, i)
+			many[fmt.Sprintf("d%03d/f%02d.txt", d, i)] = fmt.Sprintf("%d\n", i) // few objects, many files
 		}
 	}
 	f.write(many).commit("many")
