@@ -133,7 +133,7 @@ func (m *Manifest) Unoffered(h Host) []string {
 		say("no setting is changed: this host has no configuration that a plugin may change")
 	}
 	if len(m.Tools) > 0 && !h.Tools {
-		say("its tools are not offered to candidates yet: `bestof plugin call` calls them")
+		say("its tools are not offered to candidates: `bestof plugin call` calls them")
 	}
 	for _, c := range m.Capabilities {
 		if m.UseOf(c) == NotHere {

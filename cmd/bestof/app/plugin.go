@@ -49,7 +49,7 @@ that once, when you install it, and say yes or no. See docs/plugins.md.`,
 }
 
 // pluginHost says what this host does for plugins.
-func pluginHost() plugin.Host { return plugin.Host{Hooks: hook.Seen()} }
+func pluginHost() plugin.Host { return plugin.Host{Hooks: hook.Seen(), Tools: true} }
 
 // settings is the configuration for the repository that the command is about, if
 // there is one, or else the operator's alone.

@@ -220,7 +220,11 @@ func (p *page) hook(h record.Hook) {
 	case words == "":
 		words = "no decision"
 	}
-	p.para(st, 2, "%s at %s (round %d): %s", h.From, h.Event, h.Round+1, words)
+	at := h.Event
+	if h.Tool != "" {
+		at += " of " + h.Tool
+	}
+	p.para(st, 2, "%s at %s (round %d): %s", h.From, at, h.Round+1, words)
 }
 
 // maxOutput is how many of the last lines of a test's output are shown.
