@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"time"
+	"unsafe"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"golang.org/x/sys/unix"
@@ -22,11 +23,12 @@ const (
 	groupBytes = 4 << 20
 )
 
-// each reads files and hands their contents to f, a group at a time, from a
-// few goroutines.
-func (src *source) each(ctx context.Context, files []sourceFile, f func(from int, data [][]byte) error) error {
+// each reads files and hands their contents to f, those of a group at a time
+// with their places in files, from a few goroutines. A commit's contents hold
+// until f returns.
+func (src *source) each(ctx context.Context, files []sourceFile, f func(at []int, data [][]byte) error) error {
 	if !src.snapshot {
-		return eachBlob(ctx, files, f)
+		return src.eachBlob(ctx, files, f)
 	}
 	var starts []int
 	var bytes int64
@@ -41,6 +43,7 @@ func (src *source) each(ctx context.Context, files []sourceFile, f func(from int
 		if n+1 < len(starts) {
 			to = starts[n+1]
 		}
+		var at []int
 		var data [][]byte
 		for i := starts[n]; i < to; i++ {
 			if err := ctx.Err(); err != nil {
@@ -54,17 +57,36 @@ func (src *source) each(ctx context.Context, files []sourceFile, f func(from int
 					return fmt.Errorf("%s: %w", files[i].path, err)
 				}
 			}
-			data = append(data, b)
+			at, data = append(at, i), append(data, b)
 		}
-		return f(starts[n], data)
+		return f(at, data)
 	})
 }
 
-// eachBlob reads the files of a commit, those of each repository in a run
-// through one process of git's.
-func eachBlob(ctx context.Context, files []sourceFile, f func(from int, data [][]byte) error) error {
+// eachBlob reads the files of a commit: those that were packed from there,
+// the others through one process of git's for each repository in a run.
+func (src *source) eachBlob(ctx context.Context, files []sourceFile, f func(at []int, data [][]byte) error) error {
+	var there []located
+	var rest []int
+	for i := range files {
+		if off := files[i].packed; off > 0 {
+			there = append(there, located{i, off})
+		} else {
+			rest = append(rest, i)
+		}
+	}
+	if len(there) > 0 {
+		if err := src.pack.each(ctx, there, f); err != nil {
+			return err
+		}
+	}
+	return eachOfGit(ctx, files, rest, f)
+}
+
+// eachOfGit is eachBlob for what git must be asked for: the files in which.
+func eachOfGit(ctx context.Context, files []sourceFile, which []int, f func(at []int, data [][]byte) error) error {
 	type group struct {
-		from int
+		at   []int
 		data [][]byte
 	}
 	groups := make(chan group)
@@ -76,7 +98,7 @@ func eachBlob(ctx context.Context, files []sourceFile, f func(from int, data [][
 			var err error
 			for g := range groups {
 				if err == nil {
-					if err = f(g.from, g.data); err != nil {
+					if err = f(g.at, g.data); err != nil {
 						cancel(err)
 					}
 				}
@@ -85,28 +107,29 @@ func eachBlob(ctx context.Context, files []sourceFile, f func(from int, data [][
 		}()
 	}
 	var err error
-	for from := 0; from < len(files) && err == nil; {
-		repo := files[from].repo
+	for len(which) > 0 && err == nil {
+		repo := files[which[0]].repo
 		var ids []string
-		for _, file := range files[from:] {
-			if file.repo != repo {
+		for _, i := range which {
+			if files[i].repo != repo {
 				break
 			}
-			ids = append(ids, file.object)
+			ids = append(ids, files[i].object)
 		}
-		next, bytes := group{from: from}, 0
+		var next group
+		bytes := 0
 		err = repo.git.Blobs(ctx, ids, maxBaseFile, func(i int, data []byte) error {
-			next.data = append(next.data, data)
+			next.at, next.data = append(next.at, which[i]), append(next.data, data)
 			if bytes += len(data); len(next.data) == groupFiles || bytes >= groupBytes || i == len(ids)-1 {
 				groups <- next
-				next, bytes = group{from: from + i + 1}, 0
+				next, bytes = group{}, 0
 			}
 			return ctx.Err()
 		})
 		if errors.Is(err, gitexec.ErrMissing) || repo.partial && gitexec.Code(err) > 0 {
 			err = errMissingObject
 		}
-		from += len(ids)
+		which = which[len(ids):]
 	}
 	close(groups)
 	for range workers {
@@ -118,9 +141,9 @@ func eachBlob(ctx context.Context, files []sourceFile, f func(from int, data [][
 }
 
 // copyFiles writes files below root and returns their stamps. It adds the
-// contents to the pack that the repository does not have yet, and fails with
+// contents to the pack that the source's pack does not have, and fails with
 // errChanged when a content is not what its id says.
-func (src *source) copyFiles(ctx context.Context, root string, files []sourceFile, pack *packWriter, have map[oid]bool) ([]stamp, error) {
+func (src *source) copyFiles(ctx context.Context, root string, files []sourceFile, pack *packWriter) ([]stamp, error) {
 	made := map[string]bool{".": true}
 	var mkdir func(dir string) error
 	mkdir = func(dir string) error {
@@ -142,11 +165,11 @@ func (src *source) copyFiles(ctx context.Context, root string, files []sourceFil
 		}
 	}
 	stamps := make([]stamp, len(files))
-	err := src.each(ctx, files, func(from int, contents [][]byte) error {
+	err := src.each(ctx, files, func(at []int, contents [][]byte) error {
 		dir := openDir{root: root, fd: -1}
 		defer dir.close()
 		for n, data := range contents {
-			f := &files[from+n]
+			f := &files[at[n]]
 			// git proved its own; a file of the user's is proved by its
 			// stamp, but for one so young that it may have changed within it.
 			if src.snapshot && f.stamp.ctime.Sec >= src.begun-settled && hashObject(plumbing.BlobObject, data) != f.id {
@@ -157,7 +180,7 @@ func (src *source) copyFiles(ctx context.Context, root string, files []sourceFil
 			if err != nil {
 				return err
 			}
-			if stamps[from+n], err = writeNew(fd, path.Base(f.path), f.mode, data, f.mtime); err != nil {
+			if stamps[at[n]], err = writeNew(fd, path.Base(f.path), f.mode, data, f.mtime); err != nil {
 				return err
 			}
 			if pack == nil {
@@ -166,7 +189,7 @@ func (src *source) copyFiles(ctx context.Context, root string, files []sourceFil
 			if isPointer(data) {
 				src.pointers.Add(1)
 			}
-			if have[f.id] {
+			if f.packed > 0 {
 				continue
 			}
 			if err := pack.add(plumbing.BlobObject, f.id, data); err != nil {
@@ -225,12 +248,12 @@ func writeNew(dirfd int, name string, mode Mode, data []byte, mtime unix.Timespe
 		return stamp{}, &os.PathError{Op: op, Path: name, Err: err}
 	}
 	mtime = clampPast(mtime)
-	times := []unix.Timespec{mtime, mtime}
+	times := [2]unix.Timespec{mtime, mtime}
 	if mode == ModeLink {
 		if err := unix.Symlinkat(string(data), dirfd, name); err != nil {
 			return fail("symlink", err)
 		}
-		return finish(dirfd, name, times)
+		return finish(dirfd, name, times[:])
 	}
 	perm := uint32(0o644)
 	if mode == ModeExec {
@@ -241,13 +264,29 @@ func writeNew(dirfd int, name string, mode Mode, data []byte, mtime unix.Timespe
 		return fail("create", err)
 	}
 	err = writeAll(fd, data)
+	var st unix.Stat_t
+	if err == nil {
+		err = setTimes(fd, &times)
+	}
+	if err == nil {
+		err = unix.Fstat(fd, &st)
+	}
 	if cerr := unix.Close(fd); err == nil {
 		err = cerr
 	}
 	if err != nil {
 		return fail("write", err)
 	}
-	return finish(dirfd, name, times)
+	return stampOf(&st), nil
+}
+
+// setTimes is futimens(3): it spares another look-up of the name.
+func setTimes(fd int, times *[2]unix.Timespec) error {
+	_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(times)), 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // writeAll writes to a file that may take it in parts.
@@ -265,7 +304,7 @@ func writeAll(fd int, data []byte) error {
 	return nil
 }
 
-// finish sets the times of a file or link and returns its stamp.
+// finish sets the times of a link and returns its stamp.
 func finish(dirfd int, name string, times []unix.Timespec) (stamp, error) {
 	if err := unix.UtimesNanoAt(dirfd, name, times, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return stamp{}, fmt.Errorf("set the time of %s: %w", name, err)

@@ -48,9 +48,9 @@ func (s *Store) identify(ctx context.Context, src *source, r *Repository, anew b
 			}
 		}
 		read += len(misses)
-		if err := src.each(ctx, misses, func(from int, data [][]byte) error {
+		if err := src.each(ctx, misses, func(of []int, data [][]byte) error {
 			for n, b := range data {
-				f := &files[at[from+n]]
+				f := &files[at[of[n]]]
 				f.id = hashObject(plumbing.BlobObject, b)
 				if src.snapshot && held.Add(int64(len(b))) < maxHeld {
 					f.data = b // the base is probably new, and is made of it

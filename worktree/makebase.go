@@ -92,7 +92,7 @@ func (m *maker) make(ctx context.Context) error {
 	for i := range entries {
 		entries[i].size = m.src.files[i].size
 	}
-	if _, err := m.src.copyFiles(ctx, tree, m.src.extra, nil, nil); err != nil {
+	if _, err := m.src.copyFiles(ctx, tree, m.src.extra, nil); err != nil {
 		return err
 	}
 	m.noteExtra()
@@ -152,9 +152,10 @@ func (m *maker) objects(ctx context.Context, git, tree string, entries []entry) 
 	if err != nil {
 		return err
 	}
-	have, err := m.repo.reuse(ctx, m.src, git)
+	reused, err := m.repo.reuse(ctx, m.src, git)
 	if err == nil {
-		m.stamps, err = m.src.copyFiles(ctx, tree, m.src.files, pack, have)
+		m.src.locate(reused)
+		m.stamps, err = m.src.copyFiles(ctx, tree, m.src.files, pack)
 	}
 	if err == nil {
 		err = m.trees(pack, entries)

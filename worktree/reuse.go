@@ -12,14 +12,14 @@ import (
 )
 
 // reuse packs those of a source's blobs that the user's repository holds into
-// a base's repository, as they are stored there, and returns which these are.
+// a base's repository, as they are stored there, and returns the pack, or nil.
 // To copy what git has deflated before is much cheaper than to store it anew.
-func (r *Repository) reuse(ctx context.Context, src *source, git string) (map[oid]bool, error) {
-	have := make(map[oid]bool)
+func (r *Repository) reuse(ctx context.Context, src *source, git string) (*pack, error) {
 	// In a partial clone every look at what is missing would try to fetch it.
 	if r.sha256 || r.partial {
-		return have, nil
+		return nil, nil
 	}
+	have := make(map[oid]bool)
 	var list strings.Builder
 	for _, f := range src.files {
 		if (f.repo == nil || f.repo == r) && !have[f.id] {
@@ -28,7 +28,7 @@ func (r *Repository) reuse(ctx context.Context, src *source, git string) (map[oi
 		}
 	}
 	if list.Len() == 0 {
-		return have, nil
+		return nil, nil
 	}
 	ids := list.String()
 	if src.snapshot {
@@ -36,20 +36,14 @@ func (r *Repository) reuse(ctx context.Context, src *source, git string) (map[oi
 		if err != nil {
 			return nil, err
 		}
-		clear(have)
 		list.Reset()
 		for line := range strings.Lines(string(out)) {
 			if hex, ok := strings.CutSuffix(line, " blob\n"); ok {
-				id, err := parseOID(hex)
-				if err != nil {
-					return nil, err
-				}
-				have[id] = true
 				list.WriteString(hex + "\n")
 			}
 		}
 		if ids = list.String(); ids == "" {
-			return have, nil
+			return nil, nil
 		}
 	}
 	theirs := quote(filepath.Join(r.commonDir, "objects"))
@@ -61,14 +55,18 @@ func (r *Repository) reuse(ctx context.Context, src *source, git string) (map[oi
 	to := r.git.Env("GIT_OBJECT_DIRECTORY="+filepath.Join(git, "objects"), "GIT_ALTERNATE_OBJECT_DIRECTORIES="+theirs)
 	to = to.With(gitexec.Setting{Key: "pack.compression", Value: "0"}, gitexec.Setting{Key: "pack.packSizeLimit", Value: "0"},
 		gitexec.Setting{Key: "pack.indexVersion", Value: "2"}, gitexec.Setting{Key: "pack.writeReverseIndex", Value: "false"})
-	_, err := to.RunInput(ctx, strings.NewReader(ids), "pack-objects", "--quiet", "--window=0", "--delta-base-offset", filepath.Join(git, "objects/pack/pack"))
+	name := filepath.Join(git, "objects/pack/pack")
+	sum, err := to.RunInput(ctx, strings.NewReader(ids), "pack-objects", "--quiet", "--window=0", "--delta-base-offset", name)
 	if err != nil && !src.snapshot {
 		err = errors.Join(errMissingObject, err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("copy objects: %w", err)
+	if err == nil {
+		var p *pack
+		if p, err = openPack(name + "-" + strings.TrimSpace(string(sum)) + ".pack"); err == nil {
+			return p, nil
+		}
 	}
-	return have, nil
+	return nil, fmt.Errorf("copy objects: %w", err)
 }
 
 // isPartial reports whether git would fetch objects that are missing.

@@ -38,6 +38,7 @@ type source struct {
 	snapshot bool
 	begun    int64 // when listing a snapshot began, in seconds
 	close    func()
+	pack     *pack        // what the base holds of the user's repository; may be nil
 	pointers atomic.Int32 // Git LFS pointers that were copied
 }
 
@@ -48,6 +49,7 @@ type sourceFile struct {
 	data   []byte // read ahead; may be nil
 	object string // in the user's repository, for a commit
 	repo   *Repository
+	packed int64 // where the source's pack has it; 0 when it has not
 }
 
 // ruleText is what a base's ignore rules are made from, besides the
