@@ -62,6 +62,10 @@ type BaseSpec struct {
 	// its tree; what it does to files of the tree is undone.
 	Setup  func(ctx context.Context, root, home string) error
 	Shadow ShadowKind
+	// Offline gives each userns shadow a network namespace with nothing but a
+	// loopback, and its Entry an Offline: for sandboxes that cannot make one
+	// there. It takes longer than all the rest of the shadow.
+	Offline bool
 	// TryEntry starts a program, as those of shadows will be, with the tree
 	// root and an empty home inside of namespaces. Its error means that userns
 	// shadows do not work here; when it is nil, nobody asks.
@@ -79,6 +83,7 @@ type Base struct {
 	dir     string
 	about   about
 	shadow  ShadowKind
+	offline bool // as in the BaseSpec
 	entries []entry
 	objects *Objects
 	lock    *flock.Flock
@@ -184,7 +189,7 @@ func (s *Store) Base(ctx context.Context, r *Repository, spec BaseSpec) (*Base, 
 	for range 4 { // a file that changes while it is read is read again
 		b, err := s.tryBase(ctx, r, spec)
 		if err == nil {
-			b.shadow = kind
+			b.shadow, b.offline = kind, spec.Offline
 			return b, nil
 		}
 		if last = err; !errors.Is(err, errChanged) && !errors.Is(err, fs.ErrNotExist) {

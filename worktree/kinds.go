@@ -103,7 +103,7 @@ func (s *Store) kind(ctx context.Context, spec BaseSpec) (ShadowKind, error) {
 		try := k.try
 		if k.kind == ShadowUserns && spec.TryEntry != nil {
 			try = func(dir string) error {
-				return usernsWorks(dir, func(e Entry, root, home string) error { return spec.TryEntry(ctx, e, root, home) })
+				return usernsWorks(dir, spec.Offline, func(e Entry, root, home string) error { return spec.TryEntry(ctx, e, root, home) })
 			}
 		}
 		err := s.works(ctx, k.kind, try)

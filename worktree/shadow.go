@@ -123,7 +123,7 @@ func (sh *Shadow) make(ctx context.Context) error {
 			return err
 		}
 		if sh.kind == ShadowUserns {
-			h, err := startHolder(sh.mounts)
+			h, err := startHolder(sh.mounts, sh.base.offline)
 			if err != nil {
 				return err
 			}

@@ -22,12 +22,19 @@ import (
 )
 
 // A holder is a process that owns a user and a mount namespace with overlays
-// in it, and a network namespace with nothing but a loopback. They live as
-// long as it does, or as anything that entered them.
+// in it, and maybe a network namespace with nothing but a loopback. They live
+// as long as it does, or as anything that entered them.
 type holder struct {
-	cmd   *exec.Cmd
-	input io.Closer // its end is the holder's
-	once  sync.Once
+	cmd     *exec.Cmd
+	input   io.Closer // its end is the holder's
+	offline bool      // it has a network namespace
+	once    sync.Once
+}
+
+// A holding is what a holder is to do.
+type holding struct {
+	Mounts  []layers
+	Offline bool
 }
 
 // A layers is one overlay to mount.
@@ -67,20 +74,22 @@ func HoldMounts() bool {
 }
 
 func hold(in io.Reader) error {
-	var mounts []layers
-	if err := gob.NewDecoder(in).Decode(&mounts); err != nil {
+	var todo holding
+	if err := gob.NewDecoder(in).Decode(&todo); err != nil {
 		return fmt.Errorf("hold mounts: %w", err)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("hold mounts: %w", err)
 	}
-	for _, m := range mounts {
+	for _, m := range todo.Mounts {
 		if err := mountOverlay(m.Lowers, m.Upper, m.Work, m.Target, userMarks); err != nil {
 			return err
 		}
 	}
-	if err := proc.RaiseLoopback(); err != nil {
-		return fmt.Errorf("hold mounts: bring up the loopback: %w", err)
+	if todo.Offline {
+		if err := proc.RaiseLoopback(); err != nil {
+			return fmt.Errorf("hold mounts: bring up the loopback: %w", err)
+		}
 	}
 	return nil
 }
@@ -89,17 +98,20 @@ func hold(in io.Reader) error {
 // who they are here, and nobody else is: what programs leave belongs to the
 // user. A program that enters has no capability, unless it is root's: the
 // holder alone has them.
-func startHolder(mounts []layers) (*holder, error) {
+func startHolder(mounts []layers, offline bool) (*holder, error) {
 	if !holds.Load() {
 		return nil, errors.New("this program does not hold mounts: its main does not call HoldMounts")
 	}
 	uid, gid := os.Geteuid(), os.Getegid()
 	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{holderName}, Env: []string{}, Dir: "/"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Setpgid: true, Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWNET,
+		Setpgid: true, Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}},
 		AmbientCaps: holderCaps,
+	}
+	if offline {
+		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWNET
 	}
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -112,8 +124,8 @@ func startHolder(mounts []layers) (*holder, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("make a user namespace: %w", err)
 	}
-	h := &holder{cmd: cmd, input: in}
-	err = gob.NewEncoder(in).Encode(mounts)
+	h := &holder{cmd: cmd, input: in, offline: offline}
+	err = gob.NewEncoder(in).Encode(holding{mounts, offline})
 	answer, rerr := bufio.NewReader(io.LimitReader(out, 4096)).ReadString('\n')
 	if answer == "ok\n" && err == nil {
 		return h, nil
@@ -146,7 +158,8 @@ type Entry struct {
 	// the shadow is, in the same process, with the same user, environment and
 	// descriptors, in the directory /. Its program is an absolute path.
 	Argv []string
-	// Offline is Argv for a program that is to have no network but a loopback.
+	// Offline is Argv for a program that is to have no network but a loopback;
+	// nil unless the BaseSpec asked for it.
 	Offline []string
 	// Host is what this process, and those with its view of the file system,
 	// put before Root and Home to find them. It holds until Remove.
@@ -164,12 +177,16 @@ func (h *holder) entry() (Entry, error) {
 	}
 	begin := []string{nsenter, "--preserve-credentials", "--user", "--mount"}
 	end := []string{"--target", strconv.Itoa(h.cmd.Process.Pid), "--"}
-	return Entry{Argv: slices.Concat(begin, end), Offline: slices.Concat(begin, []string{"--net"}, end), Host: h.path("")}, nil
+	e := Entry{Argv: slices.Concat(begin, end), Host: h.path("")}
+	if h.offline {
+		e.Offline = slices.Concat(begin, []string{"--net"}, end)
+	}
+	return e, nil
 }
 
 // tryUserns is usernsWorks for a program that is in no sandbox.
 func tryUserns(dir string) error {
-	return usernsWorks(dir, func(e Entry, root, _ string) error {
+	return usernsWorks(dir, true, func(e Entry, root, _ string) error {
 		argv := append(e.Offline, "/bin/sh", "-c", `test -e "$0"`, filepath.Join(root, "file"))
 		out, err := (&exec.Cmd{Path: argv[0], Args: argv, Env: []string{}, Dir: "/"}).CombinedOutput()
 		if err != nil {
@@ -182,7 +199,7 @@ func tryUserns(dir string) error {
 
 // usernsWorks mounts an overlay in a user namespace, starts a program in it and
 // deletes in it.
-func usernsWorks(dir string, start func(e Entry, root, home string) error) error {
+func usernsWorks(dir string, offline bool, start func(e Entry, root, home string) error) error {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for _, name := range []string{"lower", "upper", "work", "root", "home"} {
 		if err := os.Mkdir(at(name), 0o700); err != nil {
@@ -192,7 +209,7 @@ func usernsWorks(dir string, start func(e Entry, root, home string) error) error
 	if err := os.WriteFile(at("lower/file"), []byte("x"), 0o600); err != nil {
 		return err
 	}
-	h, err := startHolder([]layers{{[]string{at("lower")}, at("upper"), at("work"), at("root")}})
+	h, err := startHolder([]layers{{[]string{at("lower")}, at("upper"), at("work"), at("root")}}, offline)
 	if err != nil {
 		return err
 	}

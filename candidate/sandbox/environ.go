@@ -92,8 +92,8 @@ func (s Spec) Check() error {
 	}
 	if e := s.Enter; e.Host != "" && (!filepath.IsAbs(e.Host) || filepath.Clean(e.Host) != e.Host) {
 		return fmt.Errorf("host's path of the namespaces %q is not a clean absolute path", e.Host)
-	} else if len(e.Argv) > 0 != (len(e.Offline) > 0) {
-		return errors.New("an entry has to lead both to the network and away from it")
+	} else if len(e.Offline) > 0 && len(e.Argv) == 0 {
+		return errors.New("an entry leads away from the network and nowhere else")
 	}
 	for _, argv := range [][]string{s.Enter.Argv, s.Enter.Offline} {
 		if len(argv) > 0 && !filepath.IsAbs(argv[0]) {

@@ -59,8 +59,9 @@ type Entry struct {
 	// descriptors. Its program is an absolute path. A namespace that cannot be
 	// entered is the sandbox's failure, not the program's.
 	Argv []string
-	// Offline is Argv for NetworkNone, in sandboxes that cannot make a network
-	// namespace inside: it enters one with nothing but a loopback too.
+	// Offline is Argv for NetworkNone: it enters a network namespace with
+	// nothing but a loopback too. Only sandboxes that have EntersOffline need
+	// it, because they cannot make one inside.
 	Offline []string
 	// Host is what stands before Root and Home where this process finds them.
 	Host string

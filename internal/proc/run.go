@@ -166,8 +166,12 @@ func launch(c Command, stdin *os.File) (_ *launched, err error) {
 		_, err = controlW.Write([]byte{cmdGo})
 	}
 	if err != nil {
-		l.ours.close()
+		_ = controlW.Close()
 		_ = cmd.Wait()
+		if len(c.Enter) > 0 { // it never came to be a supervisor
+			said, _ := io.ReadAll(io.LimitReader(l.stderr, reportMax))
+			return nil, notEntered(said)
+		}
 		return nil, fmt.Errorf("start its supervisor: %w", err)
 	}
 	go func() {
@@ -195,6 +199,12 @@ func (c Command) job(stdin bool) job {
 	return j
 }
 
+// notEntered is the error of Command.Enter, by what that program said.
+func notEntered(said []byte) error {
+	line, _, _ := strings.Cut(string(said), "\n")
+	return fmt.Errorf("enter its namespaces: %s", line)
+}
+
 // settle fills in how the program ended, once the supervisor is gone: by what
 // it said, or by why it was killed.
 func (l *launched) settle(res *Result, said []byte) error {
@@ -203,8 +213,7 @@ func (l *launched) settle(res *Result, said []byte) error {
 	switch {
 	case err != nil && res.End == Exited && l.enters && l.cmd.ProcessState.Exited():
 		// A supervisor that is killed dies of a signal.
-		line, _, _ := strings.Cut(string(res.Stderr.Head), "\n")
-		return fmt.Errorf("enter its namespaces: %s", line)
+		return notEntered(res.Stderr.Head)
 	case err != nil && res.End == Exited:
 		return ErrSupervisorLost
 	case err != nil:

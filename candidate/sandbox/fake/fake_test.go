@@ -98,7 +98,7 @@ func TestEntered(t *testing.T) {
 	if res, err := s.Run(t.Context(), sp); err != nil || !res.OK() {
 		t.Errorf("%+v, %v", res, err)
 	}
-	for _, bad := range []sandbox.Entry{{Argv: []string{"/enter"}}, {Argv: []string{"enter"}, Offline: []string{"enter"}}, {Host: "relative"}} {
+	for _, bad := range []sandbox.Entry{{Offline: []string{"/enter"}}, {Argv: []string{"enter"}, Offline: []string{"enter"}}, {Host: "relative"}} {
 		sp.Enter = bad
 		if _, err := s.Run(t.Context(), sp); err == nil {
 			t.Errorf("%+v is accepted", bad)

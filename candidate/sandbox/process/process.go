@@ -58,6 +58,9 @@ func (s *Sandbox) Isolation() sandbox.Isolation {
 	return i
 }
 
+// EntersOffline says that with NetworkNone this sandbox needs Entry.Offline.
+func (s *Sandbox) EntersOffline() bool { return true }
+
 // Run implements sandbox.Sandbox.
 func (s *Sandbox) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, error) {
 	if err := errors.Join(spec.Check(), spec.Unmoved()); err != nil {
@@ -79,8 +82,10 @@ func (s *Sandbox) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, e
 	c := spec.Command(spec.Argv, dir, s.options.Environment(spec, s.tools.Env(spec.Home, spec.Network)))
 	switch {
 	case spec.Network != sandbox.NetworkNone:
-	case len(c.Enter) > 0:
+	case len(c.Enter) > 0 && len(spec.Enter.Offline) > 0:
 		c.Enter = spec.Enter.Offline
+	case len(c.Enter) > 0:
+		return sandbox.Result{}, errors.New("process sandbox: the network cannot be kept away in namespaces that have only it")
 	default:
 		c.Offline = s.offline
 	}

@@ -148,6 +148,21 @@ func (s *suite) owner(t *testing.T) {
 	}
 }
 
+// needed: who needs another entry for NetworkNone does not run without it, and
+// who says nothing of the kind does not need one.
+func (s *suite) needed(t *testing.T) {
+	b := s.sandbox(t, sandbox.Options{})
+	o, needs := b.(interface{ EntersOffline() bool })
+	needs = needs && o.EntersOffline()
+	spec := s.spec(t, "loopback")
+	spec.Enter.Offline = nil
+	if res, err := b.Run(t.Context(), spec); (err != nil) != needs || err == nil && !res.OK() {
+		t.Errorf("%+v, %v", res, err)
+	}
+	spec.Network = sandbox.NetworkHost
+	ok(t, b, spec)
+}
+
 // gone: namespaces that are no more are nobody's result.
 func (s *suite) gone(t *testing.T) {
 	spec := s.spec(t, "exit", "0")

@@ -113,6 +113,7 @@ func Run(t *testing.T, make Maker, e Expect) {
 		t.Run("mount", inside.mount)
 		t.Run("owner", inside.owner)
 		t.Run("gone", inside.gone)
+		t.Run("needed", inside.needed)
 	})
 }
 
