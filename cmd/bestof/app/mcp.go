@@ -27,7 +27,7 @@ is withheld until you read what it declares and grant it. See docs/mcp.md.`,
 	}
 	c.AddCommand(
 		a.mcpListCommand(), a.mcpGrantCommand(), a.mcpRemoveCommand(), a.mcpImportCommand(), a.mcpCandidateSafeCommand(),
-		a.mcpSearchCommand(), a.mcpInstallCommand(),
+		a.mcpSearchCommand(), a.mcpInstallCommand(), a.mcpLoginCommand(), a.mcpLogoutCommand(),
 		a.mcpServeCommand(), a.mcpConfirmCommand(),
 	)
 	for _, sub := range c.Commands() {

@@ -16,7 +16,7 @@ func (a *app) mcpHandshake(ctx context.Context, server mcp.Server) (mcp.Declared
 	if repo, err := worktree.Open(ctx, a.dir); err == nil {
 		dir = repo.Root()
 	}
-	s := mcpsession.Connect(ctx, []mcp.Server{server}, mcpsession.Options{Dir: dir, Path: a.getenv("PATH"), Version: version()})
+	s := mcpsession.Connect(ctx, []mcp.Server{server}, mcpsession.Options{Dir: dir, Path: a.getenv("PATH"), Version: version(), Tokens: a.mcpTokens()})
 	defer s.Close()
 	for _, f := range s.Failed() {
 		if f.NeedsLogin {

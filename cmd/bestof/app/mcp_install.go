@@ -17,7 +17,6 @@ import (
 	"github.com/bestof-dev/bestof/mcp"
 	"github.com/bestof-dev/bestof/mcp/registry"
 	"github.com/bestof-dev/bestof/mcp/store"
-	"github.com/bestof-dev/bestof/worktree"
 )
 
 type mcpInstallOptions struct {
@@ -30,7 +29,6 @@ func (o *mcpInstallOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.alias, "alias", "", "the entry's `NAME` in mcp.toml (default: the last part of the server's name)")
 	f.StringVar(&o.version, "version", "latest", "which `VERSION` of the server")
 	f.StringVar(&o.kind, "kind", "", "what to install from: remote | npm | pypi | oci | nuget (default: the first that can be)")
-	f.StringVar(&o.scope, "scope", "", "whose mcp.toml: project | user (default: project inside a repository)")
 	f.StringArrayVar(&o.set, "set", nil, "give a value that the server asks for, as `NAME=VALUE`")
 	f.StringArrayVar(&o.secret, "secret", nil, "give a secret that the server asks for: from the variable `NAME`, or else from the terminal or a line of stdin")
 	f.BoolVar(&o.dry, "dry-run", false, "show what would be written and write nothing")
@@ -58,45 +56,33 @@ which --yes does not give.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.runMCPInstall(c.Context(), o, args[0]) },
 	}
 	o.addFlags(c.Flags())
+	scopeFlag(c, &o.scope, "whose mcp.toml (default: the repository's inside of one)")
 	return c
 }
 
-// serverStore opens the mcp.toml files for the repository that the command is
-// about, if there is one.
-func (a *app) serverStore(ctx context.Context) (*store.Store, error) {
-	home, err := a.home()
-	if err != nil {
-		return nil, err
-	}
-	top := ""
-	if repo, err := worktree.Open(ctx, a.dir); err == nil {
-		top = repo.Root()
-	}
-	return store.New(home, top, trusted(a.getenv("BESTOF_TRUST_PROJECT"))), nil
-}
-
-// scopeOf reads --scope.
-func scopeOf(s *store.Store, flag string) (mcp.Scope, error) {
-	switch scope := mcp.Scope(flag); {
+// installScope is the file that an install writes: by default the repository's
+// where there is one.
+func installScope(s *store.Store, flag string) (mcp.Scope, error) {
+	scope, err := checkScope(flag)
+	switch {
+	case err != nil:
+		return "", err
 	case scope == "" && s.Repository():
 		return mcp.Project, nil
 	case scope == "":
 		return mcp.User, nil
-	case scope != mcp.Project && scope != mcp.User:
-		return "", usagef("--scope is %q: choose project or user", flag)
 	case scope == mcp.Project && !s.Repository():
 		return "", usageError{store.ErrNoRepository}
-	default:
-		return scope, nil
 	}
+	return scope, nil
 }
 
 func (a *app) runMCPInstall(ctx context.Context, o mcpInstallOptions, name string) error {
-	servers, err := a.serverStore(ctx)
+	servers, err := a.mcpStore(ctx)
 	if err != nil {
 		return err
 	}
-	scope, err := scopeOf(servers, o.scope)
+	scope, err := installScope(servers, o.scope)
 	if err != nil {
 		return err
 	}
@@ -142,10 +128,19 @@ func (a *app) runMCPInstall(ctx context.Context, o mcpInstallOptions, name strin
 			return refusedf("%s was not installed: nobody agreed", name)
 		}
 		if err := servers.Put(scope, alias, put); err != nil {
-			return err
+			return asInstallError(err)
 		}
 	}
 	return a.installed(entry, filled, alias, scope, written)
+}
+
+// asInstallError keeps a status that was decided already.
+func asInstallError(err error) error {
+	var status statusError
+	if errors.As(err, &status) {
+		return err
+	}
+	return mcpError(err)
 }
 
 // lookUp finds a version that may be installed.

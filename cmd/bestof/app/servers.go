@@ -52,7 +52,7 @@ func (a *app) servers(s *site, asked string) (*orchestrator.Servers, error) {
 		Entries: entries,
 		Connect: func(ctx context.Context, servers []mcp.Server) orchestrator.Connection {
 			return mcpsession.Connect(ctx, servers, mcpsession.Options{
-				Dir: s.repo.Root(), Path: a.getenv("PATH"), Version: version(), Notice: func(line string) { a.warn("%s", line) },
+				Dir: s.repo.Root(), Path: a.getenv("PATH"), Version: version(), Tokens: a.mcpTokens(), Notice: func(line string) { a.warn("%s", line) },
 			})
 		},
 	}, nil
