@@ -150,3 +150,27 @@ func TestTurnIsTold(t *testing.T) {
 		t.Errorf("protocol 1 is told %+v", first)
 	}
 }
+
+// TestNarrowing: that a plugin may hold less often than it asks is said before
+// anything is tried, and only then.
+func TestNarrowing(t *testing.T) {
+	two, four := 2, 4
+	plugins := []Plugin{{Name: "a", Holds: &two}, {Name: "b", Holds: &four}, {Name: "c"}}
+	for ceiling, want := range map[int]string{4: "", 3: "b", 1: "a b", 0: "a b"} {
+		var names []string
+		for _, line := range narrowed(plugins, ceiling) {
+			names = append(names, strings.Fields(line)[2])
+			if !strings.Contains(line, fmt.Sprintf("holds one %d times at most", ceiling)) {
+				t.Errorf("%s", line)
+			}
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%d: %q, want %q", ceiling, got, want)
+		}
+	}
+	s := newStage(t, fake.New(sandbox.Options{}, map[string]fake.Program{"check": check, self: plugin, "fix": writes("right\n")}), "fix")
+	s.cfg.Plugins = []Plugin{{Name: "b", Holds: &four}}
+	if doc := s.run(t); len(doc.Notices) != 1 || !strings.Contains(doc.Notices[0], "asks to hold a candidate up to 4 times") {
+		t.Errorf("%q", doc.Notices)
+	}
+}

@@ -57,6 +57,18 @@ func (t *turn) lineUp() {
 	}
 }
 
+// narrowed says of each plugin that asks to hold candidates more often than the
+// run allows what it gets: a limit that nobody announces reads as none.
+func narrowed(plugins []Plugin, ceiling int) []string {
+	var lines []string
+	for _, p := range plugins {
+		if p.Holds != nil && *p.Holds > ceiling {
+			lines = append(lines, fmt.Sprintf("the plugin %s asks to hold a candidate up to %d times; this run holds one %d times at most (--holds)", p.Name, *p.Holds, ceiling))
+		}
+	}
+	return lines
+}
+
 func hasTestOracle(plugins []Plugin) bool {
 	for _, p := range plugins {
 		if p.Name == builtin || p.After && p.Rule != nil && p.Rule.Oracle != nil && p.Rule.Oracle.Flip == judge.FlipRequired {

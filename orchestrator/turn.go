@@ -232,6 +232,9 @@ func (t *turn) run(ctx context.Context) *ending {
 	if end := t.makeBase(ctx); end != nil {
 		return end
 	}
+	for _, line := range narrowed(t.plugins, t.Settings.MaxHolds) {
+		t.notice("%s", line)
+	}
 	t.guardHooks()
 	if end := t.measureBaseline(ctx); end != nil {
 		return end

@@ -127,7 +127,7 @@ func (m *Manifest) Unoffered(h Host) []string {
 		say("the roles that it chooses are not followed: the operator chooses the agents")
 	}
 	if m.Wrapper != nil && len(m.Wrapper.Stages) > 0 {
-		say("its stages in [wrapper] are not run one by one: it is asked once before the candidates start, and after each of their turns")
+		say("its stages in [wrapper] are not run one by one, and their conditions are not looked at: it is asked once before the candidates start, and after each of their turns")
 	}
 	if len(m.Configure) > 0 {
 		say("no setting is changed: this host has no configuration that a plugin may change")
