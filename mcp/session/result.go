@@ -85,8 +85,23 @@ func (b *block) withText(text string) json.RawMessage {
 	return raw
 }
 
+// strip leaves nothing of a block but its text and where it is from.
+func (b *block) strip() {
+	const longestURI = 2 << 10
+	if uri := b.res["uri"]; b.res != nil {
+		b.in = map[string]json.RawMessage{"type": b.in["type"]}
+		b.res = map[string]json.RawMessage{}
+		if len(uri) > 0 && len(uri) <= longestURI {
+			b.res["uri"] = uri
+		}
+	} else {
+		b.in = map[string]json.RawMessage{"type": b.in["type"]}
+	}
+	b.raw = b.withText(b.text)
+}
+
 // fit bounds blocks: texts together to mcp.MaxResult bytes, of which the first
-// 40 % and the last 60 % stay, and everything else to mcp.MaxResult again.
+// 40 % and the last 60 % stay, and everything else, also what stands around a text, to mcp.MaxResult again.
 func fit(blocks []block) []json.RawMessage {
 	total := 0
 	for i := range blocks {
@@ -111,6 +126,11 @@ func fit(blocks []block) []json.RawMessage {
 			return append(kept, mark("%d more blocks left out", len(blocks)-i))
 		}
 		if isText[i] {
+			if around := len(b.raw) - len(b.text); around > other {
+				b.strip()
+			} else {
+				other -= around
+			}
 			kept = append(kept, window.take(b)...)
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -88,6 +89,12 @@ func serve(kind string, args ...string) {
 		if err := cmd.Start(); err != nil {
 			panic(err)
 		}
+	case "waits":
+		wait, err := time.ParseDuration(args[0])
+		if err != nil {
+			panic(err)
+		}
+		<-time.After(wait)
 	case "changes": // it is one of the older protocol when its file exists
 		if s.kind = "modern"; exists(args[0]) {
 			s.kind = "good"
