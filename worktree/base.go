@@ -21,7 +21,6 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/gofrs/flock"
 
-	"github.com/bestof-dev/bestof/internal/atomicfile"
 	"github.com/bestof-dev/bestof/internal/bytestring"
 	"github.com/bestof-dev/bestof/worktree/internal/ignore"
 )
@@ -88,6 +87,7 @@ type Base struct {
 	objects *Objects
 	lock    *flock.Flock
 	private bool
+	durable bool
 	rules   *ignore.Rules
 	index   func() *lookup
 	stamps  func() ([]stamp, error) // of the files in the base's own tree
@@ -228,6 +228,9 @@ func (s *Store) tryBase(ctx context.Context, r *Repository, spec BaseSpec) (*Bas
 		b, err := s.loadBase(key)
 		if err == nil {
 			b.lock, b.private = lock, spec.Private
+			if !b.durable && !spec.Private {
+				s.makeDurable(b.dir)
+			}
 			return b, nil
 		}
 		last = err
@@ -310,7 +313,11 @@ func (s *Store) loadBase(key string) (*Base, error) {
 	if m.What != "base" {
 		return nil, fmt.Errorf("%s is not a base", dir)
 	}
-	b := &Base{store: s, dir: dir, objects: &Objects{}}
+	durable, err := survived(dir, m)
+	if err != nil {
+		return nil, err
+	}
+	b := &Base{store: s, dir: dir, objects: &Objects{}, durable: durable}
 	text, err := os.ReadFile(filepath.Join(dir, "base.json"))
 	if err != nil {
 		return nil, err
@@ -371,6 +378,7 @@ func parseEntry(line string) (entry, error) {
 // size and path, each file ended by a NUL byte.
 func writeEntries(file string, entries []entry) error {
 	var b bytes.Buffer
+	b.Grow(100 * len(entries))
 	var line []byte
 	for _, e := range entries {
 		line = strconv.AppendUint(line[:0], uint64(e.mode), 8)
@@ -378,7 +386,7 @@ func writeEntries(file string, entries []entry) error {
 		line = strconv.AppendInt(append(line, ' '), e.size, 10)
 		b.Write(append(append(append(line, ' '), e.path...), 0))
 	}
-	return atomicfile.Write(file, b.Bytes(), 0o600)
+	return os.WriteFile(file, b.Bytes(), 0o600)
 }
 
 func readEntries(file string) ([]entry, error) {

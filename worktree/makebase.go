@@ -14,7 +14,6 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"golang.org/x/sys/unix"
 
-	"github.com/bestof-dev/bestof/internal/atomicfile"
 	"github.com/bestof-dev/bestof/internal/bytestring"
 )
 
@@ -37,7 +36,11 @@ func (s *Store) makeBase(ctx context.Context, r *Repository, src *source, spec B
 	if err := m.make(ctx); err != nil {
 		return err
 	}
-	if err := writeMark(work, mark{What: "base"}); err != nil {
+	boot, err := bootID()
+	if err != nil {
+		return err
+	}
+	if err := writeMark(work, mark{What: "base", Boot: boot}); err != nil {
 		return err
 	}
 	final := s.path("bases", key)
@@ -122,7 +125,7 @@ func (m *maker) make(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(m.dir, "base.json"), b, 0o600)
+	return os.WriteFile(filepath.Join(m.dir, "base.json"), b, 0o600)
 }
 
 // dirty pairs the paths that differ from the commit with what they are.

@@ -21,8 +21,8 @@ import (
 
 // A Store keeps bases and the shadows of runs in one directory of the host's.
 type Store struct {
-	dir     string
-	reaping sync.WaitGroup
+	dir        string
+	background sync.WaitGroup // what is deleted, or brought to the disk
 
 	probes probes
 }
@@ -36,6 +36,7 @@ type mark struct {
 	Schema string        `json:"schema"`
 	What   string        `json:"what"` // store, base, run, work
 	Inode  uint64        `json:"inode"`
+	Boot   string        `json:"boot,omitempty"` // of a base: the boot in which it was made
 	Run    string        `json:"run,omitempty"`
 	Record string        `json:"record,omitempty"`
 	Owner  proc.Identity `json:"owner,omitzero"`
@@ -174,12 +175,13 @@ func (s *Store) discard(dir string) error {
 	if err != nil {
 		return err
 	}
-	s.reaping.Go(func() { _ = removeAll(context.Background(), to) }) // gc finds what stays
+	s.background.Go(func() { _ = removeAll(context.Background(), to) }) // gc finds what stays
 	return nil
 }
 
-// Wait returns when what was removed so far is deleted.
-func (s *Store) Wait() { s.reaping.Wait() }
+// Wait returns when what was removed so far is deleted, and the bases that
+// were made are on the disk.
+func (s *Store) Wait() { s.background.Wait() }
 
 // removeAll removes a tree without following links, also where a program took
 // away the right to write into directories.
