@@ -60,9 +60,13 @@ func (s Server) secrets() []string {
 	return out
 }
 
-// quotedWord shows where a word of a command line begins and ends.
+// quotedWord writes a word as a shell would take it for one, so that a person
+// sees where it begins and ends and can copy it.
 func quotedWord(w string) string {
-	if w == "" || strings.ContainsAny(w, " \t\n\"'\\") {
+	special := func(r rune) bool {
+		return r < 0x80 && !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_@%+=:,./-", r))
+	}
+	if w == "" || strings.IndexFunc(w, special) >= 0 {
 		return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 	}
 	return w

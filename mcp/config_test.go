@@ -186,14 +186,14 @@ func TestEndpointHidesCredentials(t *testing.T) {
 		server Server
 		want   string
 	}{
-		{Server{Transport: Stdio, Cmd: "npx", Args: []string{"-y", "a b", ""}}, "npx -y 'a b' ''"},
+		{Server{Transport: Stdio, Cmd: "npx", Args: []string{"-y", "a b", "", "$(x)", "it's"}}, `npx -y 'a b' '' '$(x)' 'it'\''s'`},
 		{Server{Transport: Stdio, Cmd: "x", Args: []string{"--api-key", secret, "--port", "80"}}, "x --api-key … --port 80"},
 		{Server{Transport: Stdio, Cmd: "x", Args: []string{"--token=" + secret, "-e", "GITHUB_TOKEN=" + secret, "-e", "LEVEL=info"}}, "x --token=… -e GITHUB_TOKEN=… -e LEVEL=info"},
 		{Server{Transport: Stdio, Cmd: "x", Args: []string{"--header", "Authorization: Bearer " + secret, "-H", "X:" + secret}}, "x --header 'Authorization: …' -H 'X: …'"},
-		{Server{Transport: Stdio, Cmd: "x", Args: []string{"postgres://u:" + secret + "@h/db?k=" + secret + "&" + secret + "#" + secret}}, "x postgres://…@h/db?k=…&…#…"},
-		{Server{Transport: Stdio, Cmd: "x", Args: []string{"--db=https://u:" + secret + "@h/?api_key=" + secret, "--token=https://" + secret}}, "x --db=https://…@h/?api_key=… --token=…"},
-		{Server{Transport: Stdio, Cmd: "x", Args: []string{"pre" + secret}, Env: map[string]string{"A_TOKEN": secret}}, "x pre[redacted]"},
-		{Server{Transport: Stdio, Cmd: "x", Args: []string{"ghp_" + strings.Repeat("a1", 18)}}, "x [redacted]"},
+		{Server{Transport: Stdio, Cmd: "x", Args: []string{"postgres://u:" + secret + "@h/db?k=" + secret + "&" + secret + "#" + secret}}, "x 'postgres://…@h/db?k=…&…#…'"},
+		{Server{Transport: Stdio, Cmd: "x", Args: []string{"--db=https://u:" + secret + "@h/?api_key=" + secret, "--token=https://" + secret}}, "x '--db=https://…@h/?api_key=…' --token=…"},
+		{Server{Transport: Stdio, Cmd: "x", Args: []string{"pre" + secret}, Env: map[string]string{"A_TOKEN": secret}}, "x 'pre[redacted]'"},
+		{Server{Transport: Stdio, Cmd: "x", Args: []string{"ghp_" + strings.Repeat("a1", 18)}}, "x '[redacted]'"},
 		{Server{Transport: HTTP, URL: "https://u:" + secret + "@h:1/mcp?a=" + secret + "&b#" + secret}, "https://…@h:1/mcp?a=…&…#…"},
 		{Server{Transport: HTTP, URL: "https://h/s/0a1b2c3d4e5f6a7b8c9d0e1f/mcp"}, "https://h/s/…/mcp"},
 		{Server{Transport: HTTP, URL: "https://h/" + secret, Headers: map[string]string{"A": "Bearer " + secret}}, "https://h/[redacted]"},
