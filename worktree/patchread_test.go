@@ -117,6 +117,19 @@ func TestPatchesReadBack(t *testing.T) {
 		}
 
 		runIn(t, dir, nil, "git", "init", "-q", "--bare", "git")
+		var counted strings.Builder
+		for _, f := range got {
+			if f.Binary != nil {
+				fmt.Fprintf(&counted, "-\t-\t%s\x00", f.Path())
+			} else {
+				fmt.Fprintf(&counted, "%d\t%d\t%s\x00", f.Added, f.Deleted, f.Path())
+			}
+		}
+		if !c.Empty() {
+			if gits := runIn(t, filepath.Join(dir, "git"), text.Bytes(), "git", "apply", "--numstat", "-z", "-"); gits != counted.String() {
+				t.Fatalf("git reads %q, not %q", gits, counted.String())
+			}
+		}
 		git := filepath.Join(dir, "git")
 		if err := os.RemoveAll(filepath.Join(git, "objects")); err != nil {
 			t.Fatal(err)

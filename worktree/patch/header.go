@@ -98,33 +98,48 @@ func (h *header) complete(r *reader) error {
 
 // name reads "a/x b/x" or, for a rename, checks it.
 func (h *header) name(s string) error {
-	for i := 0; i < len(s); i++ {
-		if s[i] != ' ' {
-			continue
-		}
-		if h.from == "" && s[0] != '"' && len(s) != 2*i+1 {
-			continue // one name, so both have one length
-		}
-		a, err := Unquote(s[:i])
-		if err != nil {
-			continue
-		}
-		b, err := Unquote(s[i+1:])
-		if err != nil {
-			continue
-		}
-		a, okA := strings.CutPrefix(a, "a/")
-		b, okB := strings.CutPrefix(b, "b/")
-		if !okA || !okB || (h.from == "" && a != b) || (h.from != "" && (a != h.from || b != h.to)) {
-			continue
-		}
-		if h.from != "" && a == b {
-			return errors.New("a file is renamed to itself")
-		}
-		h.file.Old, h.file.New = a, b
-		return errors.Join(checkName(a), checkName(b))
+	left, right, ok := h.split(s)
+	if !ok {
+		return fmt.Errorf("%.80q does not name a file twice", s)
 	}
-	return fmt.Errorf("%.80q does not name a file, with a/ and b/", s)
+	a, errA := Unquote(left)
+	b, errB := Unquote(right)
+	if err := errors.Join(errA, errB); err != nil {
+		return fmt.Errorf("%.80q: %w", s, err)
+	}
+	a, okA := strings.CutPrefix(a, "a/")
+	b, okB := strings.CutPrefix(b, "b/")
+	moved := h.from != ""
+	switch {
+	case !okA || !okB:
+		return fmt.Errorf("%.80q has not the prefixes a/ and b/", s)
+	case moved && (a != h.from || b != h.to), !moved && a != b:
+		return fmt.Errorf("%.80q names other files than what follows", s)
+	case moved && a == b:
+		return errors.New("a file is renamed to itself")
+	}
+	h.file.Old, h.file.New = a, b
+	return errors.Join(checkName(a), checkName(b))
+}
+
+// split finds the space between the two names of a header. Without quotes,
+// both names are equally long or the first one is known.
+func (h *header) split(s string) (left, right string, ok bool) {
+	at := len(s) / 2
+	switch {
+	case strings.HasPrefix(s, `"`):
+		_, rest, err := quoted(s)
+		if err != nil {
+			return "", "", false
+		}
+		at = len(s) - len(rest)
+	case h.from != "":
+		at = len("a/") + len(h.from)
+	}
+	if at >= len(s) || s[at] != ' ' {
+		return "", "", false
+	}
+	return s[:at], s[at+1:], true
 }
 
 // side is how a name is spelt in the lines that follow the header.

@@ -11,8 +11,9 @@ import (
 
 // Bounds of what is read.
 const (
-	MaxBytes = 1 << 30
+	MaxBytes = 256 << 20
 	MaxFiles = 1_000_000
+	maxHunks = 1 << 22 // of all files
 	maxCount = 1 << 31 // lines, and bytes of a binary file
 )
 
@@ -108,8 +109,9 @@ func Read(b []byte) ([]File, error) {
 
 // A reader takes lines off the front of a patch.
 type reader struct {
-	rest string
-	line int // number of the last line taken
+	rest  string
+	line  int // number of the last line taken
+	hunks int
 }
 
 func (r *reader) fail(format string, args ...any) error {
@@ -211,11 +213,11 @@ func (r *reader) content(f *File, h *header) error {
 			}
 		}
 	}
-	return r.hunks(f, h)
+	return r.text(f, h)
 }
 
-// hunks reads at least one.
-func (r *reader) hunks(f *File, h *header) error {
+// text reads hunks, at least one.
+func (r *reader) text(f *File, h *header) error {
 	old, new := 0, 0 // lines of each side that earlier hunks reached
 	for {
 		text, ok, err := r.after("@@ -")
@@ -228,6 +230,9 @@ func (r *reader) hunks(f *File, h *header) error {
 		hunk, err := parseHunk(text)
 		if err != nil {
 			return r.fail("%w", err)
+		}
+		if r.hunks++; r.hunks > maxHunks {
+			return r.fail("more than %d hunks", maxHunks)
 		}
 		from, to := hunk.OldStart, hunk.NewStart
 		if hunk.OldLines > 0 {

@@ -9,9 +9,6 @@ import (
 	"github.com/bestof-dev/bestof/worktree/patch"
 )
 
-// maxRecordedPatch bounds what is read of a recorded patch, in bytes.
-const maxRecordedPatch = 256 << 20
-
 // recordedDiff shows a candidate's change from its recorded patch, where the
 // objects cannot be read; gone says why not. The patch is read strictly
 // before any of it is printed.
@@ -20,7 +17,7 @@ func (a *app) recordedDiff(s *site, doc record.Document, o diffOptions, from, to
 		return gone
 	}
 	id := candidate.Number(to).ID()
-	b, err := s.records.ReadFile(doc.Run, "candidates/"+id+"/change.patch", maxRecordedPatch)
+	b, err := s.records.ReadFile(doc.Run, "candidates/"+id+"/change.patch", patch.MaxBytes)
 	if err != nil {
 		return gone
 	}
