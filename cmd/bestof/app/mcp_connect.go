@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/bestof-dev/bestof/internal/term"
 	"github.com/bestof-dev/bestof/mcp"
+	"github.com/bestof-dev/bestof/mcp/login"
 	mcpsession "github.com/bestof-dev/bestof/mcp/session"
 	"github.com/bestof-dev/bestof/worktree"
 )
@@ -28,4 +31,42 @@ func (a *app) mcpHandshake(ctx context.Context, server mcp.Server) (mcp.Declared
 		return d, nil
 	}
 	return mcp.Declared{}, context.Cause(ctx)
+}
+
+// forgetLogin logs out of a server whose entry is gone. That there was no login
+// is fine; one that cannot be forgotten is said.
+func (a *app) forgetLogin(ctx context.Context, name string) (forgotten int, err error) {
+	home, err := a.home()
+	if err != nil {
+		return 0, err
+	}
+	f, err := login.Logout(ctx, login.NewStore(home), name)
+	if errors.Is(err, login.ErrNoLogin) {
+		return 0, nil
+	}
+	for _, e := range f.Failed {
+		a.warn("a login of %s was forgotten here, but not taken back: %v", term.Clean(name, 0), e)
+	}
+	return f.Forgotten, err
+}
+
+// loginStates says of the HTTP servers of a list whether somebody logged in.
+func (a *app) loginStates(docs []mcpDocument) error {
+	home, err := a.home()
+	if err != nil {
+		return err
+	}
+	logins := login.NewStore(home)
+	for i, d := range docs {
+		if d.Transport != mcp.HTTP || d.url == "" {
+			continue
+		}
+		state, err := logins.State(mcp.Server{Name: d.Name, URL: d.url}, time.Now())
+		if err != nil {
+			a.warn("the login of %s: %v", term.Clean(d.Name, 0), err)
+		} else if state != login.None {
+			docs[i].Login = string(state)
+		}
+	}
+	return nil
 }

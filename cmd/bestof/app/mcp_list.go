@@ -76,6 +76,7 @@ type mcpDocument struct {
 	Credentials   []string      `json:"credentials"` // names only
 	Granted       *bool         `json:"granted"`     // as the file says; null where it says nothing
 	CandidateSafe bool          `json:"candidate_safe"`
+	Login         string        `json:"login,omitempty"` // valid | expired; nothing where nobody logged in
 	Reviewed      *time.Time    `json:"reviewed,omitempty"`
 	Fingerprint   string        `json:"fingerprint,omitempty"`
 	ReviewedTools *int          `json:"reviewed_tools,omitempty"`
@@ -84,13 +85,15 @@ type mcpDocument struct {
 	RegistryName  string        `json:"registry_name,omitempty"`
 	Repository    string        `json:"repository,omitempty"`
 	Version       string        `json:"version,omitempty"`
+
+	url string // what a login is bound to; never shown
 }
 
 func jsonMCP(e mcp.Entry) mcpDocument {
 	d := mcpDocument{
 		Name: e.Name, Scope: e.Scope, State: stateUsable, Transport: e.Transport, Endpoint: e.Endpoint(),
 		Credentials: append([]string{}, e.Credentials()...), Granted: e.Granted, CandidateSafe: e.CandidateSafe,
-		Title: e.Title, Description: e.Description, RegistryName: e.RegistryName, Repository: e.Repository, Version: e.Version,
+		Title: e.Title, Description: e.Description, RegistryName: e.RegistryName, Repository: e.Repository, Version: e.Version, url: e.URL,
 	}
 	if d.Reason = e.Withheld(); d.Reason != "" {
 		d.State = stateWithheld
@@ -156,6 +159,9 @@ them and needs no trust.`,
 				return mcpError(err)
 			}
 			a.notices(notices)
+			if err := a.loginStates(docs); err != nil {
+				return err
+			}
 			if a.json {
 				return a.printJSON(map[string]any{"schema": "bestof.mcp-servers/1", "servers": append([]mcpDocument{}, docs...), "notices": append([]string{}, notices...)})
 			}
@@ -187,6 +193,12 @@ func (d mcpDocument) lines() string {
 	}
 	if len(d.Credentials) > 0 {
 		line("has: %s", term.Clean(strings.Join(d.Credentials, ", "), 0))
+	}
+	switch d.Login {
+	case "valid":
+		line("logged in")
+	case "expired":
+		line("the login ended: log in again")
 	}
 	if d.Reviewed != nil {
 		line("reviewed on %s, with %d tools", d.Reviewed.Local().Format("2006-01-02 15:04"), *d.ReviewedTools)
@@ -227,8 +239,17 @@ func (a *app) runMCPRemove(ctx context.Context, name, chosen string) error {
 	if err := s.Remove(in, name); err != nil {
 		return mcpError(err)
 	}
+	logins := 0
+	if _, err := s.Find("", name); errors.Is(err, mcp.ErrNoServer) { // the other file has none of this name
+		if logins, err = a.forgetLogin(ctx, name); err != nil {
+			return fmt.Errorf("the entry is removed, but not its login: %w", err)
+		}
+	}
 	if a.json {
-		return a.printJSON(map[string]any{"schema": "bestof.mcp-remove/1", "removed": name, "scope": in})
+		return a.printJSON(map[string]any{"schema": "bestof.mcp-remove/1", "removed": name, "scope": in, "logins": logins})
+	}
+	if logins > 0 {
+		fmt.Fprintf(a.Out, "logged out of %s\n", term.Clean(name, 0))
 	}
 	fmt.Fprintf(a.Out, "removed %s from %s\n", term.Clean(name, 0), store.Shown(in))
 	return nil

@@ -1,0 +1,136 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/quick"
+	"time"
+
+	"github.com/bestof-dev/bestof/mcp"
+	"github.com/bestof-dev/bestof/mcp/store"
+	"github.com/bestof-dev/bestof/orchestrator"
+)
+
+// operator is a command line whose home has an mcp.toml of one server.
+func operator(t *testing.T, text string) (a *app, file string, out, errs *bytes.Buffer) {
+	t.Helper()
+	home := t.TempDir()
+	file = filepath.Join(home, "mcp.toml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, errs = &bytes.Buffer{}, &bytes.Buffer{}
+	p := Process{In: strings.NewReader(""), Out: out, Err: errs, Environ: []string{"BESTOF_HOME=" + home, "LANG=C.UTF-8"}}
+	return &app{Process: p, dir: home, yes: true}, file, out, errs
+}
+
+const oneServer = "[servers.s]\ntransport = \"stdio\"\ncmd = \"x\"\ngranted = false\n"
+
+func declares(names ...string) handshake {
+	return func(_ context.Context, s mcp.Server) (mcp.Declared, error) {
+		d := mcp.Declared{Server: s, Name: "n", Version: "1", Protocol: "p"}
+		for _, n := range names {
+			d.Tools = append(d.Tools, mcp.Tool{Name: n, InputSchema: []byte(`{}`)})
+		}
+		return d, nil
+	}
+}
+
+// What changes between the look and the answer is not granted.
+func TestGrantBindsWhatWasShown(t *testing.T) {
+	a, file, _, _ := operator(t, oneServer)
+	swapped := strings.Replace(oneServer, `"x"`, `"evil"`, 1)
+	err := a.runMCPGrant(t.Context(), "s", grantOptions{}, func(ctx context.Context, s mcp.Server) (mcp.Declared, error) {
+		if err := os.WriteFile(file, []byte(swapped), 0o600); err != nil {
+			return mcp.Declared{}, err
+		}
+		return declares("t")(ctx, s)
+	})
+	if exitStatus(err) != orchestrator.ExitRefused || !errors.Is(err, store.ErrChanged) {
+		t.Error(err)
+	}
+	if b, _ := os.ReadFile(file); string(b) != swapped {
+		t.Errorf("%s", b)
+	}
+}
+
+// A server that does not connect changes nothing, and one that lost its tools
+// needs no new answer for what is left.
+func TestGrantTwice(t *testing.T) {
+	a, file, out, errs := operator(t, oneServer)
+	gone := errors.New("gone")
+	err := a.runMCPGrant(t.Context(), "s", grantOptions{}, func(context.Context, mcp.Server) (mcp.Declared, error) { return mcp.Declared{}, gone })
+	if exitStatus(err) != orchestrator.ExitInfrastructure || !errors.Is(err, gone) {
+		t.Error(err)
+	}
+	if b, _ := os.ReadFile(file); string(b) != oneServer {
+		t.Errorf("%s", b)
+	}
+	if err := a.runMCPGrant(t.Context(), "s", grantOptions{}, declares("t", "u")); err != nil || !strings.Contains(out.String(), "granted s: 2 tools") {
+		t.Errorf("%v %s", err, out)
+	}
+	if err := a.runMCPGrant(t.Context(), "s", grantOptions{}, declares("u")); err != nil || !strings.Contains(errs.String(), "    - t is gone\n") {
+		t.Errorf("%v %s", err, errs)
+	}
+	out.Reset()
+	a.yes = false // nobody is asked when nothing changed
+	if err := a.runMCPGrant(t.Context(), "s", grantOptions{}, declares("u")); err != nil || !strings.Contains(out.String(), "nothing changed") {
+		t.Errorf("%v %s", err, out)
+	}
+	if err := a.runMCPGrant(t.Context(), "s", grantOptions{}, declares("u", "new")); exitStatus(err) != orchestrator.ExitRefused {
+		t.Error(err)
+	}
+}
+
+// Nothing that a server says can move the cursor, forge a line or hide one.
+func TestHandshakeIsClean(t *testing.T) {
+	evil := "a\x1b[2J\r\nMCP server \"other\"\u202e\u200b\x00"
+	d := mcp.Declared{Name: evil, Version: evil, Protocol: evil, Tools: []mcp.Tool{
+		{Name: evil, Description: evil + strings.Repeat("x", 5000), InputSchema: []byte(`{}`)},
+		{Name: "t", Description: "\n\n  first \nsecond", InputSchema: []byte(`{}`)},
+	}}
+	s := mcp.Server{Name: "s" + evil, Transport: mcp.Stdio, Cmd: evil, Args: []string{evil}, Env: map[string]string{evil: evil}}
+	before := mcp.Fingerprint(mcp.Server{Transport: mcp.Stdio, Cmd: "b" + evil}, []mcp.Tool{{Name: evil, Description: "old" + evil, InputSchema: []byte(`{}`)}, {Name: "gone" + evil, InputSchema: []byte(`{}`)}})
+	now := mcp.Fingerprint(s, d.Tools)
+	changes := mcp.Review(before, now)
+	text := handshakeText(mcp.Entry{Server: s, Scope: mcp.User, Record: &mcp.Record{Print: before, Agreed: time.Unix(0, 0)}}, d, &changes)
+	for _, r := range text {
+		if r != '\n' && (r < ' ' || r == 0x7f || r == '\u202e' || r == '\u200b') {
+			t.Fatalf("%q in %q", r, text)
+		}
+	}
+	forged := 0
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "MCP server") {
+			forged++
+		}
+	}
+	if forged != 1 || !strings.Contains(text, "    t — first (of 13 characters") || !strings.Contains(text, "is gone\n") || !strings.Contains(text, "where it is: args, cmd, env\n") {
+		t.Error(text)
+	}
+}
+
+func TestDifference(t *testing.T) {
+	long := strings.Repeat("same ", 40)
+	for _, c := range [][4]string{
+		{"", "x", "", "x"}, {"abc", "abd", "abc", "abd"},
+		{long + "old" + long, long + "new" + long, "…same same same same same same old" + "same same same same same same …", "…same same same same same same new" + "same same same same same same …"},
+		{long, long + "and more", "…same same same same same same ", "…same same same same same same and more"},
+	} {
+		if before, now := difference(c[0], c[1]); before != c[2] || now != c[3] {
+			t.Errorf("%q %q", before, now)
+		}
+	}
+	law := func(head, x, y, tail string) bool {
+		before, now := difference(head+x+tail, head+y+tail)
+		return (before == now) == (string([]rune(x)) == string([]rune(y)))
+	}
+	if err := quick.Check(law, &quick.Config{MaxCount: 5000}); err != nil {
+		t.Error(err)
+	}
+}
