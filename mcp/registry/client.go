@@ -219,8 +219,8 @@ func (c *Client) once(ctx context.Context, address string, try int) (body []byte
 	}
 	if res.StatusCode == http.StatusTooManyRequests || res.StatusCode >= 500 {
 		again = backoff
-		if s, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && s > 0 {
-			again = min(time.Duration(s)*time.Second, maxWait)
+		if s, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && s >= 0 {
+			again = max(time.Millisecond, min(time.Duration(min(s, 3600))*time.Second, maxWait))
 		}
 	}
 	return nil, again, fmt.Errorf("the registry answers %s%s", res.Status, problem(body))

@@ -152,6 +152,7 @@ func TestTriesAgainWhereItMayHelp(t *testing.T) {
 		{"503 then fine", []int{503, 200}, "", []time.Duration{time.Second}, ""},
 		{"429 with a wish", []int{429, 429, 200}, "7", []time.Duration{7 * time.Second, 7 * time.Second}, ""},
 		{"429 with a long wish", []int{429, 200}, "86400", []time.Duration{maxWait}, ""},
+		{"503 with no wish to wait", []int{503, 200}, "0", []time.Duration{time.Millisecond}, ""},
 		{"500 for ever", []int{500, 500, 500, 500, 200}, "", []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}, "500 Internal Server Error: it is: broken"},
 		{"422", []int{422, 200}, "", nil, "422 Unprocessable Entity: it is: broken"},
 		{"404", []int{404, 200}, "", nil, ErrNotFound.Error()},

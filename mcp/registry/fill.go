@@ -37,6 +37,11 @@ type Filled struct {
 	Concerns []Concern
 }
 
+// A ValueError is about a value of the user's, who can give another one.
+type ValueError struct{ error }
+
+func (e *ValueError) Unwrap() error { return e.error }
+
 // Fill puts the user's values into an option. It fails for values that are
 // missing or not asked for, and for what is never installed.
 func (o Option) Fill(values Values) (Filled, error) {
@@ -44,10 +49,10 @@ func (o Option) Fill(values Values) (Filled, error) {
 		return Filled{}, fmt.Errorf("%s: %s", o.Label, o.Refused)
 	}
 	if err := checkValues(o.Inputs, values); err != nil {
-		return Filled{}, err
+		return Filled{}, &ValueError{err}
 	}
 	if missing := o.Missing(values); len(missing) > 0 {
-		return Filled{}, fmt.Errorf("%s: it needs a value for %s", o.Label, missing[0].Name)
+		return Filled{}, &ValueError{fmt.Errorf("%s: it needs a value for %s", o.Label, missing[0].Name)}
 	}
 	if o.Kind == OnHTTP {
 		return o.fillRemote(values)

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -288,7 +289,8 @@ func TestValuesThatNobodyAskedFor(t *testing.T) {
 		{Values{"B": {"maybe"}}, "has to be a boolean"},
 		{Values{"N": {"1\x00"}}, "NUL"},
 	} {
-		if _, err := options[0].Fill(c.values); err == nil || !strings.Contains(err.Error(), c.want) {
+		var value *ValueError
+		if _, err := options[0].Fill(c.values); !errors.As(err, &value) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.values, err, c.want)
 		}
 	}

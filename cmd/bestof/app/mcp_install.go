@@ -106,7 +106,11 @@ func (a *app) runMCPInstall(ctx context.Context, o mcpInstallOptions, name strin
 		return err
 	}
 	filled, err := option.Fill(given)
-	if err != nil {
+	var value *registry.ValueError
+	switch {
+	case errors.As(err, &value):
+		return usagef("%s: %w", name, err)
+	case err != nil:
 		return refusedf("%s: %w", name, err)
 	}
 	a.giveHome(&filled)
@@ -202,8 +206,8 @@ func (a *app) values(option registry.Option, o mcpInstallOptions) (registry.Valu
 		values[name] = append(values[name], value)
 	}
 	for _, name := range o.secret {
-		value, ok := a.lookup(name)
-		if !ok {
+		value := a.getenv(name)
+		if value == "" {
 			var err error
 			if value, err = a.askSecret(name); err != nil {
 				return nil, err

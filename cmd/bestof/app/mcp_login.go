@@ -143,8 +143,8 @@ func (a *app) loginOptions(o mcpLoginOptions) (login.Options, error) {
 		if o.clientID == "" {
 			return out, usagef("--client-secret belongs to --client-id: give both")
 		}
-		secret, ok := a.lookup(o.clientSecret)
-		if !ok {
+		secret := a.getenv(o.clientSecret)
+		if secret == "" {
 			if secret, err = a.askSecret(o.clientSecret); err != nil {
 				return out, err
 			}

@@ -46,6 +46,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
+			e.Values[worldKey{}] = &worlds{}
 			home := filepath.Join(e.WorkDir, "home")
 			e.Setenv("HOME", home)
 			e.Setenv("BESTOF_HOME", filepath.Join(home, ".bestof"))
@@ -87,6 +88,10 @@ func TestScripts(t *testing.T) {
 			"until":   cmdUntil,
 			"nothing": cmdNothing,
 			"mounted": cmdMounted,
+
+			"registry": cmdRegistry,
+			"members":  cmdMembers,
+			"browse":   cmdBrowse,
 		},
 	})
 }

@@ -225,12 +225,36 @@ func (w *World) serveMCP(rw http.ResponseWriter, r *http.Request) {
 			rw.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		writeJSON(rw, 200, map[string]any{"jsonrpc": "2.0", "id": 1, "result": map[string]any{}})
+		answerRPC(rw, r)
 	case strings.HasPrefix(r.URL.Path, "/.well-known/") && f.NoMetadata:
 		w.metadata(rw, r, f, w.MCP.URL) // the server is its own authorization server
 	default:
 		rw.WriteHeader(http.StatusNotFound)
 	}
+}
+
+// answerRPC is a server of the protocol 2025-11-25 with one tool.
+func answerRPC(rw http.ResponseWriter, r *http.Request) {
+	var call struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&call); err != nil || len(call.ID) == 0 {
+		rw.WriteHeader(http.StatusAccepted)
+		return
+	}
+	answer := map[string]any{"jsonrpc": "2.0", "id": call.ID}
+	switch call.Method {
+	case "initialize":
+		answer["result"] = map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{"tools": map[string]any{}}, "serverInfo": map[string]any{"name": "members only", "version": "1"}}
+	case "tools/list":
+		answer["result"] = map[string]any{"tools": []any{map[string]any{"name": "whoami", "description": "Says who is logged in", "inputSchema": map[string]any{"type": "object"}}}}
+	case "tools/call":
+		answer["result"] = map[string]any{"content": []any{map[string]any{"type": "text", "text": "ada"}}}
+	default:
+		answer["error"] = map[string]any{"code": -32601, "message": "no such method"}
+	}
+	writeJSON(rw, 200, answer)
 }
 
 func (w *World) serveAS(rw http.ResponseWriter, r *http.Request) {
