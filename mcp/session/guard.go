@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -76,9 +77,10 @@ func newGuard(inner transport.Interface) *guard {
 }
 
 var (
-	errEmpty     = errors.New("its answer is neither a result nor an error")
-	errAsksInput = errors.New("it asks for input, which nobody is there to give")
-	errBadList   = errors.New("its answer is not a list of tools")
+	errEmpty         = errors.New("its answer is neither a result nor an error")
+	errAsksInput     = errors.New("it asks for input, which nobody is there to give")
+	errNotDiscovered = errors.New("its answer to server/discover does not name the protocol")
+	errBadList       = errors.New("its answer is not a list of tools")
 )
 
 // SetNotificationHandler implements transport.Interface. Nothing that a server
@@ -110,6 +112,12 @@ func (g *guard) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*t
 		return g.called(x, res)
 	case sdk.MethodToolsList:
 		return g.listed(x, res)
+	case sdk.MethodServerDiscover:
+		// Some servers of the older protocol answer anything.
+		var d sdk.DiscoverResult
+		if json.Unmarshal(res.Result, &d) != nil || !slices.Contains(d.SupportedVersions, sdk.LATEST_PROTOCOL_VERSION) {
+			return nil, errNotDiscovered
+		}
 	}
 	return res, nil
 }

@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 		serve(os.Args[2], os.Args[3:]...)
 		os.Exit(0)
 	}
+	if len(os.Args) > 2 && os.Args[1] == conformWord {
+		os.Exit(conform(os.Args[2]))
+	}
 	if len(os.Args) > 2 && os.Args[1] == "connect-and-hang" {
 		connectAndHang(os.Args[2])
 	}
@@ -177,6 +180,8 @@ func (s *faulty) take(m message) {
 		}
 	case s.kind == "silent":
 	case m.Method == "server/discover" && s.kind == "silent-discover":
+	case m.Method == "server/discover" && s.kind == "agrees":
+		s.answer(m.ID, object{})
 	case m.Method == "server/discover" && s.kind == "modern":
 		s.answer(m.ID, object{
 			"supportedVersions": []string{"2026-07-28"}, "capabilities": object{"tools": object{}}, "resultType": "complete",

@@ -232,6 +232,14 @@ func TestSilentDiscover(t *testing.T) {
 	wantText(t, s, "silent-discover", "echo", "", "{}")
 }
 
+func TestAnEmptyDiscoverIsNoProtocol(t *testing.T) {
+	s := up(t, patient(), server("agrees"))
+	if d := s.Servers()[0]; d.Protocol != "2025-11-25" || d.Name != "faulty" {
+		t.Errorf("speaks %s", d.Protocol)
+	}
+	wantText(t, s, "agrees", "echo", "", "{}")
+}
+
 func TestNoCapabilityIsOffered(t *testing.T) {
 	s := up(t, patient(), server("good"))
 	if v := s.Servers()[0].Version; v != "map[]" {

@@ -201,6 +201,7 @@ func TestHTTP(t *testing.T) {
 		wantFailure(t, e, want.kind, true, want.words)
 		wantText(t, s, "site", "echo", "", "{}")
 	}
+	eventually(t, "a request of the server is refused", func() bool { return web.saw("-32601") > 0 })
 	var got []mcp.Progress
 	res, err := s.Call(t.Context(), mcp.Call{Server: "site", Tool: "notifies", Progress: func(p mcp.Progress) { got = append(got, p) }})
 	if err != nil || texts(res) != "notified" || len(got) != 1 {
