@@ -192,7 +192,7 @@ func document(r *rand.Rand) []string {
 // still there, in order, byte for byte.
 func TestEditLaw(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for i := range 5000 {
+	for i := range 1500 {
 		lines := document(r)
 		before := []byte(strings.Join(lines, "\n") + "\n")
 		raw, err := parse("f", before)
@@ -249,7 +249,7 @@ func TestEditLaw(t *testing.T) {
 // Adding and removing leave the file as it was.
 func TestRemoveUndoesPut(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for range 1000 {
+	for range 300 {
 		before := strings.Join(document(r), "\n") + strings.Repeat("\n", 1+r.IntN(3))
 		with, err := PutServer([]byte(before), Server{Name: "new", Transport: HTTP, URL: "https://h/"})
 		if err != nil {

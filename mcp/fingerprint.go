@@ -239,7 +239,9 @@ func (e Entry) Withheld() string {
 	return ""
 }
 
-func (e Entry) remedy() string { return fmt.Sprintf("`bestof mcp grant %s` shows it", quotedWord(e.Name)) }
+func (e Entry) remedy() string {
+	return fmt.Sprintf("`bestof mcp grant %s` shows it", quotedWord(e.Name))
+}
 
 // A WithheldTool is one that may not be called, and why.
 type WithheldTool struct{ Name, Reason string }

@@ -69,7 +69,7 @@ func Shown(scope mcp.Scope) string {
 type Loaded struct {
 	Entries  []mcp.Entry    // sorted by name; mcp.Entry.Withheld says which may be called
 	Unusable []mcp.Unusable // sorted by name
-	Notices  []string       // for stderr, once; cleaned by whoever prints them
+	Notices  []string       // about the files, not about what is Unusable; for stderr, once, cleaned by whoever prints them
 }
 
 // Load reads both files for a run. Without trust nothing of the repository's
@@ -99,9 +99,6 @@ func (s *Store) Load() Loaded {
 	s.attach(out.Entries)
 	out.Notices = append(out.Notices, slices.Concat(user.Notices, project.Notices)...)
 	out.Notices = append(out.Notices, ShadowNotice(shadowed)...)
-	for _, u := range out.Unusable {
-		out.Notices = append(out.Notices, fmt.Sprintf("the MCP server %q is not used: %s", u.Name, u.Reason))
-	}
 	return out
 }
 
