@@ -17,7 +17,12 @@ import (
 	"github.com/bestof-dev/bestof/mcp/login/logintest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == conformWord {
+		os.Exit(conform(os.Args[2]))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // A setup is one operator with one server.
 type setup struct {
