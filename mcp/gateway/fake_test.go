@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,9 +18,21 @@ import (
 
 	"github.com/bestof-dev/bestof/mcp"
 	"github.com/bestof-dev/bestof/mcp/gateway"
+	"github.com/bestof-dev/bestof/mcp/gateway/bridge"
 )
 
+// bridgeMark makes the test's program a bridge.
+const bridgeMark = "BESTOF_TEST_BRIDGE"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(bridgeMark) != "" {
+		c := bridge.Config{Socket: os.Getenv("BESTOF_MCP_SOCKET"), Token: os.Getenv("BESTOF_MCP_TOKEN")}
+		if err := bridge.Run(context.Background(), c, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -50,7 +50,7 @@ type link struct {
 type linkKey struct{}
 
 // listen opens loopback and the sockets.
-func (g *Gateway) listen(socketDir string) (*front, error) {
+func (g *Gateway) listen(socketDir string) error {
 	f := &front{links: map[net.Conn]*link{}}
 	f.server = &http.Server{
 		Handler: g, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: 16 << 10,
@@ -60,7 +60,7 @@ func (g *Gateway) listen(socketDir string) (*front, error) {
 	}
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("mcp gateway: listen on loopback: %w", err)
+		return fmt.Errorf("mcp gateway: listen on loopback: %w", err)
 	}
 	f.port = tcp.Addr().(*net.TCPAddr).Port
 	listeners := []net.Listener{tcp}
@@ -71,15 +71,16 @@ func (g *Gateway) listen(socketDir string) (*front, error) {
 				for _, open := range listeners {
 					open.Close()
 				}
-				return nil, err
+				return err
 			}
 			listeners = append(listeners, l)
 		}
 	}
+	g.front = f // before the first request
 	for _, l := range listeners {
 		f.serving.Go(func() { f.server.Serve(l) }) // ends with ErrServerClosed
 	}
-	return f, nil
+	return nil
 }
 
 // socket makes one candidate's socket, which only this user can open.

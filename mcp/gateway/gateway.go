@@ -113,7 +113,7 @@ func New(c Config) (*Gateway, error) {
 	for n := range c.Candidates {
 		g.members = append(g.members, &member{number: n + 1, token: newToken()})
 	}
-	if g.front, err = g.listen(c.SocketDir); err != nil {
+	if err := g.listen(c.SocketDir); err != nil {
 		g.stop(ErrClosed)
 		return nil, err
 	}

@@ -279,7 +279,7 @@ func (b *bridge) pass(msg wire.Message, resp *http.Response) error {
 // isAnswer reports whether b is a response of JSON-RPC.
 func isAnswer(b []byte) bool {
 	fields, err := wire.Object(b)
-	return err == nil && fields["method"] == nil && (fields["result"] != nil || fields["error"] != nil)
+	return err == nil && string(fields["jsonrpc"]) == `"2.0"` && fields["method"] == nil && (fields["result"] != nil || fields["error"] != nil)
 }
 
 // opened keeps what the following messages must say.
