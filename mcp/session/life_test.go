@@ -50,7 +50,7 @@ func (n *notices) String() string {
 	return strings.Join(n.lines, "\n")
 }
 
-func TestADeadServerIsStartedAgain(t *testing.T) {
+func TestHazardADeadServerIsStartedAgain(t *testing.T) {
 	var told notices
 	o := patient()
 	o.Notice = told.add
@@ -164,7 +164,7 @@ func TestOnlyAHarmlessCallIsSentAgain(t *testing.T) {
 
 // The calls of a server that does not read its input end in time, and the
 // server is ended in the end.
-func TestAServerThatStopsReading(t *testing.T) {
+func TestHazardAServerThatStopsReading(t *testing.T) {
 	var told notices
 	o := patient()
 	o.Notice, o.StuckAfter, o.CloseGrace = told.add, time.Second, 50*time.Millisecond
@@ -203,7 +203,7 @@ func TestAServerThatStopsReading(t *testing.T) {
 	}
 }
 
-func TestAServerThatHangs(t *testing.T) {
+func TestHazardAServerThatHangs(t *testing.T) {
 	var told notices
 	o := patient()
 	o.Notice, o.CallTimeout, o.CloseGrace = told.add, 20*time.Millisecond, 50*time.Millisecond

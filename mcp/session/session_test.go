@@ -135,7 +135,7 @@ func wantFailure(t *testing.T, e *mcp.CallError, kind mcp.Failure, sent bool, wo
 	}
 }
 
-func TestConnectAndCall(t *testing.T) {
+func TestHazardServersThatMisbehaveButAnswer(t *testing.T) {
 	for _, kind := range []string{"good", "modern", "garbage", "stderr", "flood", "stubborn", "grandchild"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -161,7 +161,7 @@ func TestConnectAndCall(t *testing.T) {
 	}
 }
 
-func TestDoesNotConnect(t *testing.T) {
+func TestHazardServersThatDoNotConnect(t *testing.T) {
 	for _, c := range []struct {
 		kind, reason string
 		budget       time.Duration
@@ -248,7 +248,7 @@ func TestNoCapabilityIsOffered(t *testing.T) {
 	wantText(t, s, "good", "asked", "", "ping: map[], sampling/createMessage: -32601, elicitation/create: -32601, roots/list: -32601")
 }
 
-func TestEnvironmentIsExact(t *testing.T) {
+func TestHazardEnvironmentIsExact(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "secret")
 	for name, c := range map[string]struct {
 		env  map[string]string
@@ -304,7 +304,7 @@ func TestALongCallDoesNotHoldUpOthers(t *testing.T) {
 	}
 }
 
-func TestAnswersThatAreNone(t *testing.T) {
+func TestHazardAnswersThatAreNone(t *testing.T) {
 	s := up(t, patient(), server("good"))
 	for tool, words := range map[string]string{
 		"huge":    "over the limit of 8388608 bytes",
@@ -381,7 +381,7 @@ func TestProgressIsTheCallsOwn(t *testing.T) {
 	}
 }
 
-func TestSurfaceIsFrozen(t *testing.T) {
+func TestHazardSurfaceIsFrozen(t *testing.T) {
 	s := up(t, patient(), server("good"))
 	before, _ := json.Marshal(s.Servers())
 	wantText(t, s, "good", "change", "", "changed")
@@ -410,7 +410,7 @@ func connectAndHang(mark string) {
 	select {}
 }
 
-func TestACrashLeavesNoServer(t *testing.T) {
+func TestHazardACrashLeavesNoServer(t *testing.T) {
 	_, mark := marked(mcp.Server{})
 	cmd := exec.Command("/proc/self/exe", "connect-and-hang", mark)
 	out, err := cmd.StdoutPipe()

@@ -182,7 +182,7 @@ func (u *upstream) judge(ctx context.Context, c *conn, x *exchange, err error, b
 	status := x.status.Load()
 	switch {
 	case needsLogin(x):
-		return u.lock(c.why(err, x)), false
+		return u.lock(c.why(err, x), x), false
 	case ctx.Err() != nil:
 		e.Kind = mcp.TimedOut
 	case errors.Is(err, transport.ErrSessionTerminated) && c.hadSession():
@@ -221,13 +221,17 @@ func noAnswer(err error) bool {
 	})
 }
 
-// lock holds calls off for a while, since a person has to act first.
-func (u *upstream) lock(why string) *mcp.CallError {
+// lock holds calls off for a while after a 401, since a person has to act
+// first. A 403 may be about one tool only.
+func (u *upstream) lock(why string, x *exchange) *mcp.CallError {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.locked = u.o.Now().Add(loginHold)
-	u.reason = why + ": " + loginAdvice + " " + u.server.Name
-	return &mcp.CallError{Kind: mcp.NeedsLogin, Reason: u.reason}
+	why += ": " + loginAdvice + " " + u.server.Name
+	if x.status.Load() == http.StatusUnauthorized {
+		u.locked = u.o.Now().Add(loginHold)
+		u.reason = why
+	}
+	return &mcp.CallError{Kind: mcp.NeedsLogin, Reason: why}
 }
 
 // connection is the live connection, or a new one when that is gone and the
@@ -310,7 +314,7 @@ func (u *upstream) redial(d *dialing) {
 		}
 	}
 	if err != nil && needsLogin(x) {
-		d.err = u.lock(why)
+		d.err = u.lock(why, x)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()

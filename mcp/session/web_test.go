@@ -91,7 +91,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 	case m.Method == "tools/list":
 		var tools []object
-		for _, name := range strings.Fields("echo stream many-answers endless endless-event big status-500 status-400 wrong-id away moved broken-off notifies asks") {
+		for _, name := range strings.Fields("echo stream many-answers endless endless-event big status-500 status-403 status-400 wrong-id away moved broken-off notifies asks") {
 			tools = append(tools, tool(name))
 		}
 		s.json(w, m.ID, object{"tools": tools})
@@ -148,6 +148,8 @@ func (s *site) call(w http.ResponseWriter, r *http.Request, m message) {
 		}
 	case "status-500":
 		http.Error(w, "\x1b[31m"+strings.Repeat("oops ", 1<<20), http.StatusInternalServerError)
+	case "status-403":
+		http.Error(w, "not for you", http.StatusForbidden)
 	case "status-400":
 		http.Error(w, "no", http.StatusBadRequest)
 	case "wrong-id":
@@ -202,6 +204,9 @@ func TestHTTP(t *testing.T) {
 		wantText(t, s, "site", "echo", "", "{}")
 	}
 	eventually(t, "a request of the server is refused", func() bool { return web.saw("-32601") > 0 })
+	_, e := call(s, "site", "status-403", "")
+	wantFailure(t, e, mcp.NeedsLogin, false, "HTTP status 403")
+	wantText(t, s, "site", "echo", "", "{}")
 	var got []mcp.Progress
 	res, err := s.Call(t.Context(), mcp.Call{Server: "site", Tool: "notifies", Progress: func(p mcp.Progress) { got = append(got, p) }})
 	if err != nil || texts(res) != "notified" || len(got) != 1 {
@@ -245,7 +250,7 @@ func TestHTTPForgottenSession(t *testing.T) {
 	}
 }
 
-func TestHTTPRedirectsCarryNothingAway(t *testing.T) {
+func TestHazardHTTPRedirectsCarryNothingAway(t *testing.T) {
 	web, other := newSite(t), newSite(t)
 	web.other = other.URL
 	s := up(t, patient(), web.server(map[string]string{"X-Api-Key": "k1", "Authorization": "Bearer secret"}))
