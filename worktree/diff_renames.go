@@ -11,14 +11,16 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// What looking for similar files may cost. Beyond any of these only files of
-// the same content are paired, and the result says so.
-const (
-	maxRenamePairs = 1_000_000 // pairs of a file that went and one that came, close in size
-	maxRenameFile  = 8 << 20   // bytes of one file; a larger one is paired only when it is the same
-	maxRenameBytes = 64 << 20  // of all that are read
-	maxRenameSteps = 1 << 28   // of comparing
-)
+// renameLimits are what looking for similar files may cost. Beyond any of them
+// only files of the same content are paired, and the result says so.
+type renameLimits struct {
+	pairs int   // of a file that went and one that came, close in size
+	steps int   // of comparing
+	file  int64 // bytes of one file; a larger one is paired only when it is the same
+	all   int64 // bytes of all that are read
+}
+
+var defaultLimits = renameLimits{pairs: 1_000_000, steps: 1 << 28, file: 8 << 20, all: 64 << 20}
 
 // Similarity is measured in parts of 60,000, as git does.
 const (
@@ -33,7 +35,11 @@ const (
 // that differ between the two; Normalised stays that of c. note is one
 // sentence when similar files were not looked for, or not all of them.
 func (o *Objects) Renames(ctx context.Context, c Change) (renamed Change, note string, err error) {
-	p := pairing{ctx: ctx, objects: o, taken: make(map[string]bool)}
+	return o.renames(ctx, c, defaultLimits)
+}
+
+func (o *Objects) renames(ctx context.Context, c Change, limits renameLimits) (renamed Change, note string, err error) {
+	p := pairing{ctx: ctx, objects: o, limits: limits, taken: make(map[string]bool)}
 	for _, f := range c.Files {
 		switch f.Status() {
 		case "deleted":
@@ -92,6 +98,7 @@ func (o *Objects) countOne(f *FileChange) error {
 type pairing struct {
 	ctx        context.Context
 	objects    *Objects
+	limits     renameLimits
 	gone, came []FileChange
 	taken      map[string]bool // "-" and the path of one that went, "+" and that of one that came
 	made       []FileChange
@@ -159,8 +166,8 @@ func (p *pairing) similar() (note string, err error) {
 		return "", err
 	}
 	const exactOnly = "only renames of unchanged files were looked for: "
-	if p.read > maxRenameBytes {
-		return exactOnly + fmt.Sprintf("the files that went and came have more than %d MiB", maxRenameBytes>>20), nil
+	if p.read > p.limits.all {
+		return exactOnly + fmt.Sprintf("the files that went and came have more than %s", mebibytes(p.limits.all)), nil
 	}
 	slices.SortFunc(gone, func(a, b measured) int { return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.Path, b.Path)) })
 	pairs, steps := 0, 0
@@ -169,7 +176,7 @@ func (p *pairing) similar() (note string, err error) {
 			pairs++
 			steps += len(g.spans) + len(c.spans)
 		}
-		if pairs > maxRenamePairs || steps > maxRenameSteps {
+		if pairs > p.limits.pairs || steps > p.limits.steps {
 			return exactOnly + fmt.Sprintf("%d files that went and %d that came would take too long to compare", len(gone), len(came)), nil
 		}
 	}
@@ -177,10 +184,12 @@ func (p *pairing) similar() (note string, err error) {
 		return "", err
 	}
 	if p.left > 0 {
-		note = fmt.Sprintf("%d files larger than %d MiB count as renamed only when they are unchanged", p.left, maxRenameFile>>20)
+		note = fmt.Sprintf("%d files larger than %s count as renamed only when they are unchanged", p.left, mebibytes(p.limits.file))
 	}
 	return note, nil
 }
+
+func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }
 
 // best pairs the most similar first; among equals, one that kept its last
 // name.
@@ -225,7 +234,7 @@ func (p *pairing) measure(files []FileChange, side string) ([]measured, error) {
 	var out []measured
 	for _, f := range files {
 		mode, hex := max(f.OldMode, f.NewMode), cmp.Or(f.Old, f.New)
-		if p.taken[side+f.Path] || mode == ModeLink || p.read > maxRenameBytes {
+		if p.taken[side+f.Path] || mode == ModeLink || p.read > p.limits.all {
 			continue
 		}
 		if err := p.ctx.Err(); err != nil {
@@ -235,12 +244,12 @@ func (p *pairing) measure(files []FileChange, side string) ([]measured, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", quote(f.Path), err)
 		}
-		data, size, err := p.objects.read(id, plumbing.BlobObject, maxRenameFile)
+		data, size, err := p.objects.read(id, plumbing.BlobObject, p.limits.file)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", quote(f.Path), err)
 		}
 		switch {
-		case size > maxRenameFile:
+		case size > p.limits.file:
 			p.left++
 		case size > 0:
 			p.read += size
@@ -296,7 +305,7 @@ func spansOf(data []byte) []span64 {
 			merged = append(merged, s)
 		}
 	}
-	return merged
+	return slices.Clone(merged) // of a repetitive file little is left
 }
 
 // similarity is how much of the larger file the other one has, in parts of
