@@ -305,11 +305,23 @@ func (r *reader) inOrder(table map[string]any, path []any) []string {
 	})
 }
 
-// shownPath is a path as TOML writes it.
+// shownPath is a path as TOML writes it. Only the name of an entry is shown
+// whole.
 func shownPath(path []any) string {
 	keys := make([]string, len(path))
 	for i, part := range path {
-		keys[i] = writtenKey(fmt.Sprint(part))
+		if keys[i] = writtenKey(fmt.Sprint(part)); i != 1 {
+			keys[i] = writtenKey(shownKey(fmt.Sprint(part)))
+		}
 	}
 	return strings.Join(keys, ".")
+}
+
+// shownKey is a key as messages may show it: people write "NAME=value" or
+// "Name: value" where only a name belongs.
+func shownKey(key string) string {
+	if i := strings.IndexAny(key, "=: \t\r\n"); i >= 0 {
+		return key[:i] + hidden
+	}
+	return key
 }

@@ -34,7 +34,7 @@ func checkStdio(s Server) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		if name == "" || strings.Contains(name, "=") || !plainText(name) {
-			return fmt.Errorf("env: %q cannot be the name of a variable", name)
+			return fmt.Errorf("env: %q cannot be the name of a variable", shownKey(name))
 		}
 		if !plainText(s.Env[name]) {
 			return fmt.Errorf("env: the value of %q holds a NUL or no UTF-8, which no program can be given", name)
@@ -53,7 +53,7 @@ func checkHTTP(s Server) error {
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		switch lower := strings.ToLower(name); {
 		case name == "" || strings.IndexFunc(name, func(r rune) bool { return !tokenRune(r) }) >= 0:
-			return fmt.Errorf("headers: %q cannot be the name of a header", name)
+			return fmt.Errorf("headers: %q cannot be the name of a header", shownKey(name))
 		case seen[lower]:
 			return fmt.Errorf("headers: %q stands there twice, in different cases", name)
 		case strings.IndexFunc(s.Headers[name], func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) >= 0 || !utf8.ValidString(s.Headers[name]):

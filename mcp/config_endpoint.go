@@ -42,7 +42,18 @@ func (s Server) Credentials() []string {
 	return slices.Sorted(maps.Keys(s.Env))
 }
 
-// Secrets lists the values that must not be shown anywhere: of all headers,
+// HasSecrets reports whether the entry holds what others must not read: a
+// header, or a variable that is named as credentials are.
+func (s Server) HasSecrets() bool {
+	for name := range s.Env {
+		if redact.CredentialName(name) {
+			return true
+		}
+	}
+	return len(s.Headers) > 0
+}
+
+// secrets lists the values that must not be shown anywhere: of all headers,
 // and of the variables that are named as credentials are, or are long.
 func (s Server) secrets() []string {
 	var out []string
@@ -156,6 +167,6 @@ func credentialFlag(name string) bool {
 	}
 	name = strings.ReplaceAll(strings.TrimLeft(name, "-"), "-", "_")
 	upper := strings.ToUpper(name)
-	return redact.CredentialName(name) || upper == "AUTHORIZATION" || upper == "APIKEY" || upper == "KEY" || upper == "AUTH" ||
-		upper == "PASS" || upper == "PASSWD" || upper == "BEARER" || strings.HasSuffix(upper, "_KEY") || strings.HasSuffix(upper, "TOKEN")
+	return redact.CredentialName(name) || slices.Contains([]string{"AUTHORIZATION", "KEY", "AUTH", "PASS", "PASSWD", "BEARER", "PAT"}, upper) ||
+		slices.ContainsFunc([]string{"_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD"}, func(end string) bool { return strings.HasSuffix(upper, end) })
 }

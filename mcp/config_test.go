@@ -121,6 +121,7 @@ url = "https://` + secret + `"
 headers = "` + secret + `"
 cmd = "x"
 timeout = 1
+"A_TOKEN=` + secret + `" = 1
 [servers.b]
 transport = "http"
 url = "https://h/"
@@ -134,7 +135,8 @@ args = 1
 		`f:7: servers.a: url counts for nothing with transport = "stdio"`,
 		`f:8: servers.a: headers counts for nothing with transport = "stdio"`,
 		"f:10: servers.a.timeout is no key and counts for nothing",
-		`f:14: servers.b: args counts for nothing with transport = "http"`,
+		`f:11: servers.a."A_TOKEN…" is no key and counts for nothing`,
+		`f:15: servers.b: args counts for nothing with transport = "http"`,
 	}
 	if err != nil || len(c.Servers) != 2 || !slices.Equal(c.Notices, want) {
 		t.Errorf("%v\n%s", err, strings.Join(c.Notices, "\n"))
@@ -144,19 +146,21 @@ args = 1
 // An entry that cannot be used costs no other, and its reason tells no value.
 func TestUnusableEntries(t *testing.T) {
 	for entry, want := range map[string]string{
-		`[servers.a__b]` + "\ntransport = \"stdio\"\ncmd = \"x\"":                                                      "rename the entry",
-		`[servers._a]` + "\ntransport = \"stdio\"\ncmd = \"x\"":                                                        "rename the entry",
-		`[servers.""]` + "\ntransport = \"stdio\"\ncmd = \"x\"":                                                        "empty",
-		`[servers.x]` + "\ntransport = \"stdio\"\ncmd = \" \"":                                                         "cmd is empty",
-		`[servers.x]` + "\ntransport = \"stdio\"\ncmd = \"x\"\nargs = [\"" + secret + "\\u0000\"]":                     "NUL",
-		`[servers.x]` + "\ntransport = \"stdio\"\ncmd = \"x\"\nenv = { \"A=B\" = \"" + secret + "\" }":                 `"A=B" cannot be the name`,
-		`[servers.x]` + "\ntransport = \"stdio\"\ncmd = \"x\"\nenv = { A = \"" + secret + "\\u0000\" }":                "NUL",
-		`[servers.x]` + "\ntransport = \"http\"\nurl = \"ftp://" + secret + "/\"":                                      "not an http or https",
-		`[servers.x]` + "\ntransport = \"http\"\nurl = \"" + secret + "\"":                                             "not an http or https",
-		`[servers.x]` + "\ntransport = \"http\"\nurl = \"https://:80/" + secret + "\"":                                 "with a host",
-		`[servers.x]` + "\ntransport = \"http\"\nurl = \"https://h/\"\nheaders = { \"A B\" = \"x\" }":                  `"A B" cannot be the name`,
-		`[servers.x]` + "\ntransport = \"http\"\nurl = \"https://h/\"\nheaders = { A = \"1\", a = \"2\" }":             "twice",
-		`[servers.x]` + "\ntransport = \"http\"\nurl = \"https://h/\"\nheaders = { A = \"" + secret + "\\r\\nB: 1\" }": "line end",
+		`[servers.a__b]` + "\ntransport = \"stdio\"\ncmd = \"x\"":                                                                     "rename the entry",
+		`[servers._a]` + "\ntransport = \"stdio\"\ncmd = \"x\"":                                                                       "rename the entry",
+		`[servers.""]` + "\ntransport = \"stdio\"\ncmd = \"x\"":                                                                       "empty",
+		`[servers.x]` + "\ntransport = \"stdio\"\ncmd = \" \"":                                                                        "cmd is empty",
+		`[servers.x]` + "\ntransport = \"stdio\"\ncmd = \"x\"\nargs = [\"" + secret + "\\u0000\"]":                                    "NUL",
+		`[servers.x]` + "\ntransport = \"stdio\"\ncmd = \"x\"\nenv = { \"A=B\" = \"" + secret + "\" }":                                `"A…" cannot be the name`,
+		`[servers.x]` + "\ntransport = \"stdio\"\ncmd = \"x\"\nenv = { A = \"" + secret + "\\u0000\" }":                               "NUL",
+		`[servers.x]` + "\ntransport = \"http\"\nurl = \"ftp://" + secret + "/\"":                                                     "not an http or https",
+		`[servers.x]` + "\ntransport = \"http\"\nurl = \"" + secret + "\"":                                                            "not an http or https",
+		`[servers.x]` + "\ntransport = \"http\"\nurl = \"https://:80/" + secret + "\"":                                                "with a host",
+		`[servers.x]` + "\ntransport = \"http\"\nurl = \"https://h/\"\nheaders = { \"A B\" = \"x\" }":                                 `"A…" cannot be the name`,
+		`[servers.x]` + "\ntransport = \"http\"\nurl = \"https://h/\"\nheaders = { A = \"1\", a = \"2\" }":                            "twice",
+		`[servers.x]` + "\ntransport = \"http\"\nurl = \"https://h/\"\nheaders = { A = \"" + secret + "\\r\\nB: 1\" }":                "line end",
+		`[servers.x]` + "\ntransport = \"http\"\nurl = \"https://h/\"\nheaders = { \"Authorization: Bearer " + secret + "\" = \"\" }": `"Authorization…" cannot be the name`,
+		`[servers.x]` + "\ntransport = \"stdio\"\ncmd = \"x\"\nenv = { \"A_TOKEN=" + secret + "\" = \"\" }":                           `"A_TOKEN…" cannot be the name`,
 	} {
 		c, err := ParseConfig("f", []byte(entry+"\n[servers.good]\ntransport = \"stdio\"\ncmd = \"y\"\n"))
 		if err != nil || len(c.Servers) != 1 || c.Servers[0].Name != "good" || len(c.Unusable) != 1 ||

@@ -240,13 +240,13 @@ func (i *importer) table(keys ...string) map[string]string {
 		for _, name := range o.keys {
 			switch v := o.values[name].(type) {
 			case nil:
-				i.Notes = append(i.Notes, fmt.Sprintf("%s: %q has no value and is left out", key, name))
+				i.Notes = append(i.Notes, fmt.Sprintf("%s: %q has no value and is left out", key, shownKey(name)))
 			case object, []any:
-				i.bad = fmt.Sprintf("%s: %q is not a string", key, name)
+				i.bad = fmt.Sprintf("%s: %q is not a string", key, shownKey(name))
 			default:
 				text := fmt.Sprint(v)
 				if strings.Contains(text, "${") {
-					i.Notes = append(i.Notes, fmt.Sprintf("%s: %q is left out, since its value holds ${…} and values are literal here: write it yourself", key, name))
+					i.Notes = append(i.Notes, fmt.Sprintf("%s: %q is left out, since its value holds ${…} and values are literal here: write it yourself", key, shownKey(name)))
 					continue
 				}
 				out[name] = text
@@ -273,7 +273,7 @@ func (i *importer) rest() {
 	var other []string
 	for _, key := range i.from.keys {
 		if !slices.Contains(i.used, key) {
-			other = append(other, fmt.Sprintf("%q", key))
+			other = append(other, fmt.Sprintf("%q", shownKey(key)))
 		}
 	}
 	if len(other) > 0 {

@@ -69,7 +69,7 @@ func jsonValue(d *json.Decoder, depth int) (any, error) {
 			return nil, errNoJSON
 		}
 		if o.has(key) {
-			return nil, fmt.Errorf("the key %q stands there twice", key)
+			return nil, fmt.Errorf("the key %q stands there twice", shownKey(key))
 		}
 		v, err := jsonValue(d, depth+1)
 		if err != nil {

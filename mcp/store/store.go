@@ -147,14 +147,14 @@ func (s *Store) Read(scope mcp.Scope) (mcp.Config, error) {
 		return mcp.Config{}, err
 	}
 	c, err := mcp.ParseConfig(Shown(scope), text)
-	if err == nil && mode.Perm()&0o077 != 0 && holdsValues(c) {
-		c.Notices = append(c.Notices, Shown(scope)+" holds variables or headers and can be read by others: `chmod 600` it")
+	if err == nil && mode.Perm()&0o077 != 0 && holdsSecrets(c) {
+		c.Notices = append(c.Notices, Shown(scope)+" holds credentials and can be read by others: `chmod 600` it")
 	}
 	return c, err
 }
 
-func holdsValues(c mcp.Config) bool {
-	return slices.ContainsFunc(c.Servers, func(s mcp.Server) bool { return len(s.Credentials()) > 0 })
+func holdsSecrets(c mcp.Config) bool {
+	return slices.ContainsFunc(c.Servers, mcp.Server.HasSecrets)
 }
 
 // text reads a file without following a link, also not the directory's.
@@ -216,7 +216,11 @@ func (s *Store) changeLocked(scope mcp.Scope, edit func(text []byte) ([]byte, er
 		return err
 	}
 	edited, err := edit(text)
-	if err != nil {
+	var line *stricttoml.Error
+	switch {
+	case errors.As(err, &line):
+		return &stricttoml.Error{Name: Shown(scope), Line: line.Line, Problem: line.Problem}
+	case err != nil:
 		return fmt.Errorf("%s: %w", Shown(scope), err)
 	}
 	if bytes.Equal(edited, text) {

@@ -420,3 +420,22 @@ func TestProcessesWait(t *testing.T) {
 		t.Errorf("%v: %d servers", err, len(c.Servers))
 	}
 }
+
+// A file that cannot be read is not written, and is named once.
+func TestChangesOfBrokenFiles(t *testing.T) {
+	broken := entry("a", "args = \""+secret+"\"\n")
+	p := newPlace(t, broken, "")
+	s := p.store(true)
+	for name, err := range map[string]error{
+		"add":    s.Add(mcp.Project, mcp.Server{Name: "n", Transport: mcp.Stdio, Cmd: "x"}),
+		"safe":   s.SetCandidateSafe(mcp.Project, "a", true),
+		"revoke": s.Revoke(mcp.Project, "a", now),
+	} {
+		if err == nil || !strings.HasPrefix(err.Error(), ".bestof/mcp.toml:4: servers.a.args") || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if p.text(t, mcp.Project) != broken {
+		t.Error(p.text(t, mcp.Project))
+	}
+}

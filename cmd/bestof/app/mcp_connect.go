@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/bestof-dev/bestof/internal/term"
@@ -15,7 +16,10 @@ import (
 
 // mcpHandshake connects to one server as a run would, and ends it again.
 func (a *app) mcpHandshake(ctx context.Context, server mcp.Server) (mcp.Declared, error) {
-	dir := ""
+	dir, err := filepath.Abs(a.dir)
+	if err != nil {
+		return mcp.Declared{}, err
+	}
 	if repo, err := worktree.Open(ctx, a.dir); err == nil {
 		dir = repo.Root()
 	}

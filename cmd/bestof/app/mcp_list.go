@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,6 +41,8 @@ func mcpError(err error) error {
 		return nil
 	case errors.Is(err, store.ErrChanged):
 		return statusError{orchestrator.ExitRefused, err}
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOSPC):
+		return err
 	}
 	return usageError{err}
 }
