@@ -19,6 +19,7 @@ import (
 
 	"github.com/bestof-dev/bestof/cmd/bestof/view"
 	"github.com/bestof-dev/bestof/internal/proc"
+	"github.com/bestof-dev/bestof/mcp/usage"
 	"github.com/bestof-dev/bestof/orchestrator"
 	"github.com/bestof-dev/bestof/orchestrator/event"
 	"github.com/bestof-dev/bestof/orchestrator/record"
@@ -234,6 +235,15 @@ func (a *app) execute(ctx context.Context, s *site, o runOptions, cfg orchestrat
 	}
 	defer w.Close()
 	cfg.Record = w
+	if cfg.Servers != nil {
+		uses := usage.NewRecorder(usage.File(s.home), func(line string) { a.warn("%s", line) })
+		cfg.Servers.Record = uses.Record
+		defer func() {
+			if lost := uses.Close(); lost > 0 {
+				a.warn("%d calls of MCP tools are missing in `bestof mcp usage`", lost)
+			}
+		}()
+	}
 	go a.sweep(ctx, s)
 	display := a.display()
 	cfg.Publish = display.Publish
