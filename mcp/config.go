@@ -20,6 +20,9 @@ const (
 	User    Scope = "user"    // $BESTOF_HOME/mcp.toml, for every repository
 )
 
+// MaxServers is how many entries one file may have: each may be a process.
+const MaxServers = 256
+
 // An Unusable entry is one that has to be mended first; the others of its file can.
 type Unusable struct {
 	Name   string
@@ -122,7 +125,10 @@ func (r *reader) config(raw map[string]any) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	for _, name := range r.inOrder(tables, []any{"servers"}) {
+	for i, name := range r.inOrder(tables, []any{"servers"}) {
+		if i == MaxServers {
+			return Config{}, r.errorf([]any{"servers", name}, "there are more than %d servers: remove some", MaxServers)
+		}
 		if err := r.entry(tables, name); err != nil {
 			return Config{}, err
 		}
@@ -299,9 +305,12 @@ func (r *reader) wrong(path []any, key, want string) error {
 
 // inOrder lists the keys of a table as they stand in the file.
 func (r *reader) inOrder(table map[string]any, path []any) []string {
+	lines := make(map[string]int, len(table))
+	for key := range table {
+		lines[key] = r.at.Line(slices.Concat(path, []any{key})...)
+	}
 	return slices.SortedFunc(maps.Keys(table), func(a, b string) int {
-		at := slices.Clip(path)
-		return cmp.Or(cmp.Compare(r.at.Line(append(at, a)...), r.at.Line(append(at, b)...)), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(lines[a], lines[b]), cmp.Compare(a, b))
 	})
 }
 

@@ -75,8 +75,13 @@ const secret = "s3cr3t-value"
 
 // Every refusal of a file names the line and none quotes it.
 func TestRefusedFiles(t *testing.T) {
+	var many strings.Builder
+	for i := range MaxServers + 1 {
+		fmt.Fprintf(&many, "[servers.s%d]\ntransport = \"stdio\"\ncmd = \"x\"\n", i)
+	}
 	const stdio = "[servers.a]\ntransport = \"stdio\"\ncmd = \"x\"\n"
 	for text, want := range map[string]string{
+		many.String():                               fmt.Sprintf("f:%d: there are more than", 3*MaxServers+1),
 		"servers = 1":                               "f:1: servers is not a table",
 		"[[servers]]":                               "f:1: servers is not a table",
 		"[servers]\na = 1":                          "f:2: servers.a is not a table",
