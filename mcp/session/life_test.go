@@ -57,7 +57,7 @@ func TestHazardADeadServerIsStartedAgain(t *testing.T) {
 	s := up(t, o, server("good"))
 	first, _ := call(s, "good", "pid", "")
 	_, e := call(s, "good", "die", "")
-	wantFailure(t, e, mcp.Severed, true, "may or may not have had an effect and was not sent again: it exited with status 9")
+	wantFailure(t, e, mcp.Severed, true, "may or may not have had an effect and is not sent again: it exited with status 9")
 	if strings.Contains(e.Error(), "hunter2") {
 		t.Errorf("an agent is shown what the server wrote to its stderr: %v", e)
 	}
@@ -230,6 +230,19 @@ func TestAServerThatChangesItsProtocol(t *testing.T) {
 	call(s, "changes", "die", "")
 	_, e := call(s, "changes", "echo", "")
 	wantFailure(t, e, mcp.Unavailable, false, `it answers with protocol "2025-11-25", and had agreed on 2026-07-28`)
+}
+
+// A server of the newer protocol alone that starts slower than the probe waits
+// is not taken for one of the older.
+func TestASlowStart(t *testing.T) {
+	o := patient()
+	o.DiscoverTimeout = 20 * time.Millisecond
+	srv := server("modern", "300ms")
+	s := up(t, o, srv)
+	if p := s.Servers()[0].Protocol; p != "2026-07-28" {
+		t.Errorf("speaks %s", p)
+	}
+	wantText(t, s, "modern", "echo", "", "{}")
 }
 
 // Servers connect at the same time, each within its own budget.

@@ -28,7 +28,10 @@ func newLineReader(r io.Reader, max int) *lineReader {
 // over the limit it returns the beginning and reports long. What follows the
 // last newline is no line, unless it is wanted.
 func (l *lineReader) next(partial bool) (line []byte, long bool, err error) {
-	l.buf = l.buf[:0]
+	const worthKeeping = 1 << 20
+	if l.buf = l.buf[:0]; cap(l.buf) > worthKeeping {
+		l.buf = nil
+	}
 	for {
 		part, err := l.r.ReadSlice('\n')
 		room := l.max + 1 - len(l.buf) // and the newline

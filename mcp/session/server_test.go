@@ -92,7 +92,10 @@ func serve(kind string, args ...string) {
 		if err := cmd.Start(); err != nil {
 			panic(err)
 		}
-	case "waits":
+	case "modern", "waits":
+		if len(args) == 0 {
+			break
+		}
 		wait, err := time.ParseDuration(args[0])
 		if err != nil {
 			panic(err)

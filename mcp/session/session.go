@@ -42,7 +42,7 @@ type Options struct {
 
 	Tokens Tokens           // nil: HTTP servers get their static headers only
 	Now    func() time.Time // for backing off and durations; time.Now
-	Notice func(string)     // one line for the operator, cleaned, at any time; may be nil
+	Notice func(string)     // one line for the operator, cleaned; may be nil, must not block or use the session
 
 	// Config.
 

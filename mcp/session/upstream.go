@@ -128,9 +128,12 @@ func (u *upstream) call(ctx context.Context, c mcp.Call) (mcp.Result, *mcp.CallE
 	}
 	inner, cancel := context.WithTimeout(ctx, u.o.CallTimeout)
 	defer cancel()
-	for first := true; ; first = false {
+	var before *mcp.CallError // why this is the second time
+	for {
 		cn, err := u.connection(inner)
-		if err != nil {
+		if err != nil && before != nil && before.Sent {
+			return mcp.Result{}, before
+		} else if err != nil {
 			return mcp.Result{}, u.timed(ctx, err)
 		}
 		began := time.Now()
@@ -149,10 +152,11 @@ func (u *upstream) call(ctx context.Context, c mcp.Call) (mcp.Result, *mcp.CallE
 		if failure.Kind == mcp.TimedOut && failure.Sent && ctx.Err() == nil {
 			u.unanswered(cn, began)
 		}
-		if first && inner.Err() == nil && (again || failure.Kind == mcp.Severed && tool.SafeToRepeat()) {
-			continue
+		again = again || failure.Kind == mcp.Severed && tool.SafeToRepeat()
+		if before != nil || inner.Err() != nil || !again {
+			return mcp.Result{}, u.timed(ctx, failure)
 		}
-		return mcp.Result{}, u.timed(ctx, failure)
+		before = failure
 	}
 }
 
@@ -208,7 +212,7 @@ func (u *upstream) judge(ctx context.Context, c *conn, x *exchange, err error, b
 	default:
 		why := c.why(err, x)
 		e.Kind = mcp.Severed
-		e.Reason = "the connection ended during the call, which may or may not have had an effect and was not sent again: " + why
+		e.Reason = "the connection ended during the call, which may or may not have had an effect and is not sent again: " + why
 		u.drop(c, why, began)
 	}
 	return e, false

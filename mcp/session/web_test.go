@@ -305,6 +305,23 @@ func TestHTTPDoesNotConnect(t *testing.T) {
 	}
 }
 
+func TestHTTPServerGoesAway(t *testing.T) {
+	web := newSite(t)
+	c := &clock{now: time.Now()}
+	o := patient()
+	o.Now = c.Now
+	s := up(t, o, web.server(nil))
+	web.Server.Close()
+	for range 2 {
+		_, e := call(s, "site", "echo", "")
+		if e == nil || e.Kind != mcp.Unavailable && e.Kind != mcp.Severed {
+			t.Errorf("%+v", e)
+		}
+	}
+	_, e := call(s, "site", "echo", "")
+	wantFailure(t, e, mcp.Unavailable, false, "failed 2 times in a row and is left alone for another 1s: connection refused")
+}
+
 // wallet is a source of tokens that has one more.
 type wallet struct {
 	mu       sync.Mutex
