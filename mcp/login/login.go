@@ -173,7 +173,7 @@ func (w *web) register(ctx context.Context, meta *oauthex.AuthServerMeta, o Opti
 		ResponseTypes: []string{"code"}, TokenEndpointAuthMethod: method, ApplicationType: "native", Scope: scope,
 	}, w.client)
 	if err != nil {
-		return client{}, fmt.Errorf("authorization server %s registers no client: %s: register one there and give --client-id", meta.Issuer, clip(plainError(err).Error()))
+		return client{}, fmt.Errorf("authorization server %s registers no client (%s): register one there and give --client-id", meta.Issuer, registrationError(err))
 	}
 	c := client{ID: res.ClientID, Secret: res.ClientSecret, Method: res.TokenEndpointAuthMethod}
 	switch {
@@ -186,6 +186,20 @@ func (w *web) register(ctx context.Context, meta *oauthex.AuthServerMeta, o Opti
 		return client{}, errors.New("the client that was registered has a longer name than is stored")
 	}
 	return c, nil
+}
+
+// registrationError is why no client was registered, without the body of the
+// answer, which may hold a secret.
+func registrationError(err error) string {
+	var refused *oauthex.ClientRegistrationError
+	var sent *url.Error
+	switch {
+	case errors.As(err, &refused):
+		return clip((&refusedError{refused.ErrorCode, refused.ErrorDescription}).Error())
+	case errors.As(err, &sent):
+		return clip(plainError(sent).Error())
+	}
+	return "its answer is not what RFC 7591 wants"
 }
 
 // authorizeURL is where the person goes.

@@ -146,7 +146,11 @@ func (c *Client) Get(ctx context.Context, name, version string) (Entry, error) {
 	if err := CheckName(name); err != nil {
 		return Entry{}, err
 	}
-	body, err := c.get(ctx, []string{"v0.1", "servers", name, "versions", version}, nil)
+	path := []string{"v0.1", "servers", name, "versions", version}
+	body, err := c.get(ctx, path, nil)
+	if errors.Is(err, ErrNotFound) { // a deleted one is not shown unasked, and says why
+		body, err = c.get(ctx, path, url.Values{"include_deleted": {"true"}})
+	}
 	if err != nil {
 		return Entry{}, fmt.Errorf("look up %s (%s): %w", name, version, err)
 	}

@@ -141,6 +141,20 @@ func TestTheNameIsOneSegmentOfThePath(t *testing.T) {
 	}
 }
 
+func TestADeletedServerSaysSo(t *testing.T) {
+	c, lines, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("include_deleted") != "true" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		fmt.Fprint(w, row("io.example/a", "1.0.0", "deleted", true))
+	})
+	e, err := c.Get(t.Context(), "io.example/a", "latest")
+	if err != nil || e.Status != Deleted || len(*lines) != 2 {
+		t.Errorf("%v %+v after %q", err, e, *lines)
+	}
+}
+
 func TestTriesAgainWhereItMayHelp(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -155,7 +169,7 @@ func TestTriesAgainWhereItMayHelp(t *testing.T) {
 		{"503 with no wish to wait", []int{503, 200}, "0", []time.Duration{time.Millisecond}, ""},
 		{"500 for ever", []int{500, 500, 500, 500, 200}, "", []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}, "500 Internal Server Error: it is: broken"},
 		{"422", []int{422, 200}, "", nil, "422 Unprocessable Entity: it is: broken"},
-		{"404", []int{404, 200}, "", nil, ErrNotFound.Error()},
+		{"404", []int{404, 404, 200}, "", nil, ErrNotFound.Error()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			left := c.statuses

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/bestof-dev/bestof/internal/argv"
 )
 
 // FuzzEntry holds for every entry that a registry could send: planning ends,
@@ -95,6 +97,11 @@ func checkCommand(t *testing.T, p Package, o Option, f Filled) {
 			if i++; strings.HasPrefix(before[min(i, len(before)-1)], "-") {
 				t.Fatalf("%q: the value of %s is an option", f.Args, word)
 			}
+		}
+	}
+	if !slices.ContainsFunc(o.Inputs, func(i Input) bool { return i.Secret }) && !strings.ContainsRune(f.Shown, '\r') {
+		if shown, err := argv.Split(f.Shown); err != nil || !slices.Equal(shown, slices.Concat([]string{f.Cmd}, f.Args)) {
+			t.Fatalf("%q is written and %q is shown (%v)", f.Args, f.Shown, err)
 		}
 	}
 	if o.Runner != "" && !slices.ContainsFunc(f.Concerns, func(c Concern) bool { return c.Flag == RunnerFlag }) {

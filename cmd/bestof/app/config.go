@@ -139,7 +139,10 @@ func loadConfig(home, top string, trust bool) (cfg fileConfig, notices []string,
 		return fileConfig{}, nil, err
 	}
 	label(project.Hooks, name)
-	return merge(project, operator), nil, nil
+	if project.MCP != (mcpSettings{}) {
+		notices = append(notices, name+": [mcp] counts for nothing: it belongs into $BESTOF_HOME/config.toml")
+	}
+	return merge(project, operator), notices, nil
 }
 
 // configuration is loadConfig for a site, with its notices on stderr.
@@ -284,6 +287,7 @@ func merge(first, second fileConfig) fileConfig {
 	first.Keep.Runs = either(first.Keep.Runs, second.Keep.Runs)
 	first.Keep.Older = either(first.Keep.Older, second.Keep.Older)
 	first.Keep.Bases = either(first.Keep.Bases, second.Keep.Bases)
+	first.MCP = second.MCP // a repository has no say in it
 	agents := map[string]agentSettings{}
 	for name, a := range second.Agents {
 		agents[name] = a

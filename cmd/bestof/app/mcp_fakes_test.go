@@ -86,7 +86,8 @@ func (f *fakeRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, e := range f.entries {
-		if strings.ReplaceAll(e.name, "/", "%2F") == parts[3] && (e.version == parts[5] || parts[5] == "latest" && e.latest) {
+		if strings.ReplaceAll(e.name, "/", "%2F") == parts[3] && (e.version == parts[5] || parts[5] == "latest" && e.latest) &&
+			(e.status != "deleted" || r.URL.Query().Get("include_deleted") == "true") {
 			_, _ = w.Write(e.raw)
 			return
 		}

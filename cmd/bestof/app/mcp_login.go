@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os/exec"
 	"regexp"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -138,6 +140,9 @@ func (a *app) loginOptions(o mcpLoginOptions) (login.Options, error) {
 	out := login.Options{ClientID: o.clientID, Scopes: o.scopes, Port: o.port, Timeout: o.timeout, Now: time.Now}
 	if cfg.ClientIDURL != nil {
 		out.ClientIDURL = *cfg.ClientIDURL
+		if u, err := url.Parse(out.ClientIDURL); err != nil || u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") == "" {
+			return out, usagef("$BESTOF_HOME/config.toml: [mcp] client_id_url is %q: write an https address with a path", out.ClientIDURL)
+		}
 	}
 	if o.clientSecret != "" {
 		if o.clientID == "" {

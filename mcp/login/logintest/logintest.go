@@ -39,6 +39,7 @@ type Faults struct {
 	Denied        bool   // the person says no
 	NoDCR         bool
 	RefuseDCR     bool
+	BrokenDCR     bool     // the answer breaks off
 	CIMD          bool     // client id metadata documents are taken
 	AuthMethods   []string // at the token endpoint
 	Redirect      string   // the metadata of the authorization server redirects here
@@ -61,16 +62,15 @@ type World struct {
 	Client string // id of the client that is registered by hand
 	Secret string // its secret
 
-	mu         sync.Mutex
-	faults     Faults
-	misuse     []string
-	requests   []string
-	clients    map[string]registered
-	codes      map[string]grant
-	access     map[string]bool // false: taken back
-	refresh    map[string]grant
-	spent      map[string]bool
-	Registered []map[string]any
+	mu       sync.Mutex
+	faults   Faults
+	misuse   []string
+	requests []string
+	clients  map[string]registered
+	codes    map[string]grant
+	access   map[string]bool // false: taken back
+	refresh  map[string]grant
+	spent    map[string]bool
 }
 
 type registered struct{ secret, method string }
@@ -330,13 +330,18 @@ func (w *World) metadata(rw http.ResponseWriter, r *http.Request, f Faults, issu
 
 func (w *World) register(rw http.ResponseWriter, r *http.Request, f Faults) {
 	var m map[string]any
-	if err := json.NewDecoder(r.Body).Decode(&m); err != nil || f.RefuseDCR {
+	err := json.NewDecoder(r.Body).Decode(&m)
+	if f.BrokenDCR {
+		rw.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(rw, `{"client_id":"x","client_secret":"leaked-secret",`)
+		return
+	}
+	if err != nil || f.RefuseDCR {
 		writeJSON(rw, 400, map[string]any{"error": "invalid_client_metadata", "error_description": "no\x1b[2J"})
 		return
 	}
-	w.Registered = append(w.Registered, m)
-	if m["application_type"] != "native" {
-		w.wrong("registered as %v", m["application_type"])
+	if m["application_type"] != "native" || fmt.Sprint(m["grant_types"]) != "[authorization_code refresh_token]" {
+		w.wrong("registered as %v", m)
 	}
 	id, method := "c-"+rand.Text(), fmt.Sprint(m["token_endpoint_auth_method"])
 	answer := map[string]any{"client_id": id, "redirect_uris": m["redirect_uris"], "token_endpoint_auth_method": method}
