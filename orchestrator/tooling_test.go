@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -158,6 +159,47 @@ func TestHooksOfTools(t *testing.T) {
 		if slices.Contains(programs, "two") && !slices.Equal(programs, []string{"two", "two"}) || slices.Contains(programs, "agent") && len(programs) > 1 {
 			t.Errorf("in %s: %v", root, programs)
 		}
+	}
+}
+
+// TestCallsAtOnce: calls of one candidate may come at once, and those of several
+// candidates too; a hook has one process at a time in a shadow.
+func TestCallsAtOnce(t *testing.T) {
+	const calls = 8
+	s := toolStage(t, map[string]fake.Program{}, nil, at(hook.PreToolUse, "one"), at(hook.PreToolUse, "two"), at(hook.PostToolUse, "one"))
+	var tools Tooling
+	s.cfg.Tooling = func(g Tooling) { tools = g }
+	programs := map[string]fake.Program{"one": fake.Say(allow, 0), "two": fake.Say("", 0), "check": check, self: plugin}
+	for n, name := range []string{"first", "second"} {
+		programs[name] = func(ctx context.Context, p *fake.Process) fake.Exit {
+			var all sync.WaitGroup
+			for range calls {
+				all.Go(func() {
+					c := ToolCall{Candidate: n + 1, Tool: "mcp__db__query"}
+					if d := tools.Before(ctx, c); d.Deny {
+						t.Errorf("%+v", d)
+					}
+					tools.After(ctx, c, ToolResult{Text: "x"})
+				})
+			}
+			all.Wait()
+			return writes("right\n")(ctx, p)
+		}
+	}
+	first := s.cfg.Seats[0]
+	second := first
+	first.Agent.Command, second.Agent.Command, second.Number = []string{"first"}, []string{"second"}, 2
+	s.cfg.Seats = []Seat{first, second}
+	sb := fake.New(sandbox.Options{}, programs)
+	s.cfg.Sandbox = sb
+	doc := s.run(t)
+	for _, c := range doc.Candidates {
+		if len(c.Hooks) != 3*calls || c.Outcome != candidate.Met || len(c.Processes) > 0 {
+			t.Errorf("%s: %d calls of hooks, alive %v", c.Outcome, len(c.Hooks), c.Processes)
+		}
+	}
+	if m := sb.Misuse(); len(m) > 0 {
+		t.Errorf("the sandbox was misused: %v", m)
 	}
 }
 

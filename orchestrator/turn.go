@@ -76,9 +76,10 @@ type Config struct {
 	Plugins  []Plugin // installed ones that take part, in order
 	Hooks    []Hook   // what is called at moments of each candidate's life, in order
 	Servers  *Servers // MCP servers that candidates may share; nil for none
-	// Tooling is told, once and before any candidate begins, whom to ask about
-	// calls of tools that the host offers, and how package tools are called. It
-	// is nil where candidates are offered no tools.
+	// Tooling is told, once and before any candidate begins, what the run's own
+	// gateway asks: whom to ask about calls of tools, and how package tools are
+	// called. It is for whoever offers candidates tools in another way, and nil
+	// where nobody does.
 	Tooling func(Tooling)
 
 	// Config.
