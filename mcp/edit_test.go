@@ -127,6 +127,8 @@ func TestRefusedEdits(t *testing.T) {
 		"no TOML 2":  second(SetGranted([]byte("x"), "a", true)),
 		"no TOML 3":  second(RemoveServer([]byte("x"), "a")),
 		"no table":   second(PutServer([]byte("servers = 1"), Server{Name: "b", Transport: Stdio, Cmd: "x"})),
+		"no entry":   second(PutServer([]byte("[servers]\na = 1\n"), Server{Name: "a", Transport: Stdio, Cmd: "x"})),
+		"no header":  second(SetGranted([]byte("[servers.a.env]\nA = '1'\n"), "a", true)),
 		"no address": second(PutServer(ok, Server{Name: "a", Transport: HTTP})),
 	} {
 		if err == nil {
