@@ -28,7 +28,7 @@ is withheld until you read what it declares and grant it. See docs/mcp.md.`,
 	c.AddCommand(
 		a.mcpListCommand(), a.mcpGrantCommand(), a.mcpRemoveCommand(), a.mcpImportCommand(), a.mcpCandidateSafeCommand(),
 		a.mcpSearchCommand(), a.mcpInstallCommand(), a.mcpLoginCommand(), a.mcpLogoutCommand(),
-		a.mcpServeCommand(), a.mcpConfirmCommand(),
+		a.mcpServeCommand(), a.mcpConfirmCommand(), a.mcpBridgeCommand(), a.mcpUsageCommand(),
 	)
 	for _, sub := range c.Commands() {
 		sub.Long = strings.TrimSpace(sub.Long) + "\n\n" + statuses

@@ -92,6 +92,9 @@ func TestScripts(t *testing.T) {
 			"registry": cmdRegistry,
 			"members":  cmdMembers,
 			"browse":   cmdBrowse,
+
+			"candidate": cmdCandidate,
+			"uses":      cmdUses,
 		},
 	})
 }
