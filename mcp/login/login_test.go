@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -265,6 +266,9 @@ func TestTokensAreKeptForTheOwnerAndOneAddress(t *testing.T) {
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 || kept != 1 {
 		t.Errorf("%v %v, %d files", info.Mode(), err, kept)
+	}
+	if got := s.store.Secrets(s.server); len(got) != 2 || !slices.Contains(got, s.token(s.source())) {
+		t.Errorf("%d secrets", len(got))
 	}
 	for what, change := range map[string]func(*mcp.Server){
 		"another path":  func(m *mcp.Server) { m.URL += "2" },

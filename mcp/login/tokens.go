@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -171,6 +172,16 @@ func (s *Store) State(server mcp.Server, now time.Time) (State, error) {
 		return Valid, nil
 	}
 	return Expired, nil
+}
+
+// Secrets are the tokens of a server's login as they are now, and its client
+// secret, for whoever has to keep them out of what is written.
+func (s *Store) Secrets(server mcp.Server) []string {
+	r, ok, err := s.get(server)
+	if err != nil || !ok {
+		return nil
+	}
+	return slices.DeleteFunc([]string{r.Access, r.Refresh, r.Client.Secret}, func(t string) bool { return t == "" })
 }
 
 // early is how long before its end a token is replaced.

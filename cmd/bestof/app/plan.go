@@ -162,7 +162,7 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 	if cfg.Servers, err = a.servers(s, o.mcp); err != nil {
 		return none, err
 	}
-	cfg.Redactor = cfg.Redactor.With(secretsOf(cfg.Servers))
+	cfg.Redactor = cfg.Redactor.With(a.secretsOf(cfg.Servers))
 	cfg.Settings.MaxBlocks = a.blocks(file.Run.Blocks)
 	return cfg, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bestof-dev/bestof/internal/redact"
 	"github.com/bestof-dev/bestof/mcp"
+	"github.com/bestof-dev/bestof/mcp/login"
 	mcpsession "github.com/bestof-dev/bestof/mcp/session"
 	"github.com/bestof-dev/bestof/mcp/store"
 	"github.com/bestof-dev/bestof/orchestrator"
@@ -58,14 +59,19 @@ func (a *app) servers(s *site, asked string) (*orchestrator.Servers, error) {
 	}, nil
 }
 
-// secretsOf are the credentials of servers, which no record may hold.
-func secretsOf(servers *orchestrator.Servers) []string {
+// secretsOf are the credentials of servers, which no record may hold. Of a
+// login they are the tokens that it begins with.
+func (a *app) secretsOf(servers *orchestrator.Servers) []string {
 	if servers == nil {
 		return nil
 	}
 	const shortest = 8 // as everywhere: less would redact ordinary words
 	var all []string
+	home, err := a.home()
 	for _, e := range servers.Entries {
+		if err == nil {
+			all = append(all, login.NewStore(home).Secrets(e.Server)...)
+		}
 		var environ []string
 		for name, value := range e.Env {
 			environ = append(environ, name+"="+value)
