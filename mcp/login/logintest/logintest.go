@@ -250,7 +250,7 @@ func answerRPC(rw http.ResponseWriter, r *http.Request) {
 	case "tools/list":
 		answer["result"] = map[string]any{"tools": []any{map[string]any{"name": "whoami", "description": "Says who is logged in", "inputSchema": map[string]any{"type": "object"}}}}
 	case "tools/call":
-		answer["result"] = map[string]any{"content": []any{map[string]any{"type": "text", "text": "ada"}}}
+		answer["result"] = map[string]any{"content": []any{map[string]any{"type": "text", "text": "ada, who said " + r.Header.Get("Authorization")}}}
 	default:
 		answer["error"] = map[string]any{"code": -32601, "message": "no such method"}
 	}
