@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/mcp"
 	"github.com/bestof-dev/bestof/mcp/gateway"
 	"github.com/bestof-dev/bestof/mcp/gateway/bridge"
@@ -25,6 +26,13 @@ import (
 const bridgeMark = "BESTOF_TEST_BRIDGE"
 
 func TestMain(m *testing.M) {
+	if code, ok := proc.Supervise(os.Args); ok {
+		os.Exit(code)
+	}
+	if os.Getenv(echoMark) != "" {
+		echo(os.Stdin, os.Stdout)
+		return
+	}
 	if os.Getenv(bridgeMark) != "" {
 		c := bridge.Config{Socket: os.Getenv("BESTOF_MCP_SOCKET"), Token: os.Getenv("BESTOF_MCP_TOKEN")}
 		if err := bridge.Run(context.Background(), c, os.Stdin, os.Stdout); err != nil {

@@ -41,7 +41,8 @@ type Message struct {
 	Method string          // "" for a response
 	Params json.RawMessage // an object, or nil
 
-	meta map[string]json.RawMessage
+	params map[string]json.RawMessage
+	meta   map[string]json.RawMessage
 }
 
 // maxDepth is how deep a message may nest.
@@ -81,12 +82,11 @@ func Parse(body []byte) (Message, *Error) {
 		return m, &Error{Code: InvalidRequest, Message: "method is not a name"}
 	}
 	if params, ok := fields["params"]; ok && string(params) != "null" {
-		inner, err := Object(params)
-		if err != nil {
+		if m.params, err = Object(params); err != nil {
 			return m, &Error{Code: InvalidParams, Message: "params is not an object"}
 		}
 		m.Params = params
-		if meta, ok := inner["_meta"]; ok {
+		if meta, ok := m.params["_meta"]; ok {
 			if m.meta, err = Object(meta); err != nil {
 				return m, &Error{Code: InvalidParams, Message: "_meta is not an object"}
 			}
@@ -164,16 +164,7 @@ func Strict(b []byte) error {
 }
 
 // Param gives one member of the params, nil if it is not there.
-func (m Message) Param(name string) json.RawMessage {
-	if m.Params == nil {
-		return nil
-	}
-	fields, err := Object(m.Params)
-	if err != nil {
-		return nil
-	}
-	return fields[name]
-}
+func (m Message) Param(name string) json.RawMessage { return m.params[name] }
 
 // ProgressToken is the token under which progress is asked for: a string or a
 // number, or nil.

@@ -1,0 +1,121 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bestof-dev/bestof/mcp"
+	"github.com/bestof-dev/bestof/mcp/gateway"
+)
+
+// hazards: somebody opens connections and says nothing. Only their own go.
+func TestAFloodOfConnectionsHoldsUpNobody(t *testing.T) {
+	r := start(t, nil)
+	address := strings.TrimSuffix(strings.TrimPrefix(r.access(1).URL, "http://"), "/mcp")
+	var open []net.Conn
+	defer func() {
+		for _, c := range open {
+			c.Close()
+		}
+	}()
+	for range 300 {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, c)
+	}
+	if _, _, body := r.send(2, callModern("mcp__docs__search", "{}")); !strings.Contains(body, "found") {
+		t.Error(body)
+	}
+	// The first has been hung up on, and says so when it is read.
+	if _, err := open[0].Read(make([]byte, 1)); err != io.EOF && !strings.Contains(fmt.Sprint(err), "reset") {
+		t.Errorf("the oldest connection: %v", err)
+	}
+	// The last has not.
+	last := open[len(open)-1]
+	fmt.Fprintf(last, "GET /mcp HTTP/1.1\r\nHost: %s\r\n\r\n", address)
+	if line, err := bufio.NewReader(last).ReadString('\n'); !strings.Contains(line, "401") {
+		t.Errorf("the newest connection: %q %v", line, err)
+	}
+}
+
+func TestACandidateHasSoManyConnections(t *testing.T) {
+	do, began, release, _ := holding()
+	r := start(t, func(c *gateway.Config, up *upstream) { withSlow(do)(c, up); c.Limits.Concurrent = 100 })
+	answers := make(chan string, 64)
+	for range 64 {
+		go func() {
+			_, _, body, err := r.try(1, callModern("mcp__s__slow", "{}"))
+			answers <- body + fmt.Sprint(err)
+		}()
+	}
+	for range 64 {
+		<-began
+	}
+	if status, _, body := r.send(1, callModern("mcp__docs__search", "{}")); status != http.StatusServiceUnavailable || !strings.Contains(body, "64 connections") {
+		t.Errorf("%d %s", status, body)
+	}
+	if _, _, body := r.send(2, callModern("mcp__docs__search", "{}")); !strings.Contains(body, "found") {
+		t.Errorf("the sibling: %s", body)
+	}
+	close(release)
+	for range 64 {
+		<-answers
+	}
+}
+
+// hazards: a candidate asks for much and reads nothing.
+func TestASlowReaderHoldsUpNobody(t *testing.T) {
+	big := strings.Repeat("x", 8<<20)
+	r := start(t, func(c *gateway.Config, up *upstream) {
+		withSlow(func(context.Context, mcp.Call) (mcp.Result, error) { return says(big), nil })(c, up)
+	})
+	a := r.access(1)
+	c, err := net.Dial("unix", a.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	p := callModern("mcp__s__slow", "{}")
+	fmt.Fprintf(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n", a.Token.Reveal(), len(p.body))
+	for k, v := range p.headers {
+		fmt.Fprintf(c, "%s: %s\r\n", k, v)
+	}
+	fmt.Fprintf(c, "\r\n%s", p.body)
+	// Its answer has begun, and it reads no further.
+	if line, err := bufio.NewReaderSize(c, 16).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+		t.Fatalf("%q %v", line, err)
+	}
+	for _, n := range []int{1, 2} {
+		if _, _, body := r.send(n, callModern("mcp__docs__search", "{}")); !strings.Contains(body, "found") {
+			t.Errorf("candidate %d: %s", n, body)
+		}
+	}
+}
+
+func TestWhatIsOffered(t *testing.T) {
+	yes, no := true, false
+	declared := func(name string, safe bool, granted *bool) mcp.Declared {
+		return mcp.Declared{Server: mcp.Server{Name: name, CandidateSafe: safe, Granted: granted}, Tools: []mcp.Tool{tool("a"), tool("b")}}
+	}
+	offers := gateway.Offers([]mcp.Declared{
+		declared("good", true, &yes), declared("byhand", true, nil), declared("unsafe", false, &yes), declared("ungranted", true, &no),
+		declared("changed", true, &yes), declared("half", true, &yes),
+	}, map[mcp.Route]string{{Server: "changed"}: gateway.Changed, {Server: "half", Tool: "b"}: gateway.Changed})
+	var got []string
+	for _, o := range offers {
+		got = append(got, fmt.Sprintf("%s:%s:%s", o.Server, o.Withheld, o.WithheldTools["b"]))
+	}
+	want := []string{"good::", "byhand::", "unsafe:" + gateway.NotCandidateSafe + ":", "ungranted:" + gateway.NotGranted + ":", "changed:" + gateway.Changed + ":", "half::" + gateway.Changed}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
