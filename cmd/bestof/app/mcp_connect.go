@@ -14,6 +14,10 @@ import (
 	"github.com/bestof-dev/bestof/worktree"
 )
 
+// firstBudget is how long a server may take that a person looks at: its runner
+// may fetch the package now. In a run it has mcp.ConnectBudget.
+const firstBudget = 2 * time.Minute
+
 // mcpHandshake connects to one server as a run would, and ends it again.
 func (a *app) mcpHandshake(ctx context.Context, server mcp.Server) (mcp.Declared, error) {
 	dir, err := filepath.Abs(a.dir)
@@ -23,7 +27,9 @@ func (a *app) mcpHandshake(ctx context.Context, server mcp.Server) (mcp.Declared
 	if repo, err := worktree.Open(ctx, a.dir); err == nil {
 		dir = repo.Root()
 	}
-	s := mcpsession.Connect(ctx, []mcp.Server{server}, mcpsession.Options{Dir: dir, Path: a.getenv("PATH"), Version: version(), Tokens: a.mcpTokens()})
+	s := mcpsession.Connect(ctx, []mcp.Server{server}, mcpsession.Options{
+		Dir: dir, Path: a.getenv("PATH"), Version: version(), Tokens: a.mcpTokens(), ConnectBudget: firstBudget,
+	})
 	defer s.Close()
 	for _, f := range s.Failed() {
 		if f.NeedsLogin {

@@ -20,6 +20,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/bestof-dev/bestof/mcp/mcptest"
+
 	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/worktree"
 )
@@ -93,10 +95,16 @@ func TestScripts(t *testing.T) {
 			"members":  cmdMembers,
 			"browse":   cmdBrowse,
 
+			"programs":  func(ts *testscript.TestScript, _ bool, _ []string) { cmdPrograms(t, ts) },
 			"candidate": cmdCandidate,
 			"uses":      cmdUses,
 		},
 	})
+}
+
+// programs names in MCP_PROGRAMS where the pinned MCP servers are.
+func cmdPrograms(t *testing.T, ts *testscript.TestScript) {
+	ts.Setenv("MCP_PROGRAMS", filepath.Join(mcptest.Modules(t), ".bin"))
 }
 
 // exits CODE PROGRAM ARG… runs a program that must end with exactly CODE.

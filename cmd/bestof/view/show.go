@@ -118,6 +118,11 @@ func Show(w io.Writer, doc record.Document, o Options) error {
 	if doc.RevisionOf != "" {
 		head("Revises", "%s", doc.RevisionOf)
 	}
+	if t := doc.Tools; t != nil {
+		for _, line := range toolLines(*t) {
+			head("Tools", "%s", line)
+		}
+	}
 	p.line()
 	p.verdict(doc)
 	m := compare.Build(doc)
@@ -131,6 +136,44 @@ func Show(w io.Writer, doc record.Document, o Options) error {
 		}
 	}
 	return p.flush(w)
+}
+
+// toolLines say what the run offered, and what became of each server.
+func toolLines(t record.Tools) []string {
+	var lines []string
+	if len(t.Offered) > 0 {
+		line := count(len(t.Offered), "tool", "tools") + " offered to candidates"
+		if t.Gathered != nil && len(t.Gathered.Called) > 0 {
+			line += fmt.Sprintf(", %d asked once for all", len(t.Gathered.Called))
+		}
+		lines = append(lines, line)
+	}
+	for _, s := range t.Servers {
+		switch {
+		case s.Withheld != "":
+			lines = append(lines, s.Name+" withheld: "+s.Withheld)
+		case len(s.WithheldTools) > 0:
+			lines = append(lines, fmt.Sprintf("%s: %s withheld: %s", s.Name, count(len(s.WithheldTools), "tool", "tools"), strings.Join(slices.Sorted(maps.Keys(s.WithheldTools)), ", ")))
+		}
+	}
+	if t.Gathered != nil {
+		for _, f := range t.Gathered.Failures {
+			lines = append(lines, f.Tool+" was asked for all and gave nothing: "+f.Reason)
+		}
+	}
+	return lines
+}
+
+// toolUse is what a candidate called.
+func toolUse(u record.ToolUse) string {
+	text := "called " + u.Tool + " " + count(u.Calls, "time", "times")
+	if u.Failed > 0 {
+		text += fmt.Sprintf(", %d of them failed", u.Failed)
+	}
+	if u.Refused > 0 {
+		text += fmt.Sprintf(", was refused it %s", count(u.Refused, "time", "times"))
+	}
+	return text
 }
 
 func (p *page) candidate(c compare.Candidate, rc record.Candidate) {
@@ -157,6 +200,9 @@ func (p *page) candidate(c compare.Candidate, rc record.Candidate) {
 		default:
 			say(dim, "its agent: %s%s", e.End, reason)
 		}
+	}
+	for _, u := range rc.Tools {
+		say(dim, "%s", toolUse(u))
 	}
 	for _, r := range c.Requirements {
 		st := map[judge.Decision]style{judge.Met: green, judge.Unmet: red}[r.Decision]
