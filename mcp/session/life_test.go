@@ -203,6 +203,35 @@ func TestHazardAServerThatStopsReading(t *testing.T) {
 	}
 }
 
+// A call that had not left when its time was over never leaves.
+func TestACallThatWaitedIsTakenBack(t *testing.T) {
+	dir := t.TempDir()
+	s := up(t, patient(), server("pauses", dir))
+	first := make(chan *mcp.CallError)
+	go func() {
+		_, e := call(s, "pauses", "echo", `{"a":"`+strings.Repeat("x", 200_000)+`"}`)
+		first <- e
+	}()
+	eventually(t, "the server does not read", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "paused"))
+		return err == nil
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, e := callWith(ctx, s, "pauses", "once-only", "")
+	wantFailure(t, e, mcp.TimedOut, false, "caller's deadline")
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if e := <-first; e != nil {
+		t.Error(e)
+	}
+	wantText(t, s, "pauses", "echo", "", "{}")
+	if _, err := os.Stat(filepath.Join(dir, "effects")); err == nil {
+		t.Error("the call had an effect")
+	}
+}
+
 func TestHazardAServerThatHangs(t *testing.T) {
 	var told notices
 	o := patient()

@@ -128,6 +128,13 @@ func serve(kind string, args ...string) {
 		if json.Unmarshal(line, &m) == nil {
 			s.take(m)
 		}
+		if kind == "pauses" && m.Method == "tools/list" {
+			if _, err := in.Peek(1000); err == nil {
+				os.WriteFile(filepath.Join(args[0], "paused"), nil, 0o600)
+				for !exists(filepath.Join(args[0], "go")) {
+				}
+			}
+		}
 		if kind == "deaf" && m.Method == "tools/list" {
 			if _, err := in.Peek(1); err == nil && in.Buffered() > 1000 {
 				select {}

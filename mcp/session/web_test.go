@@ -29,11 +29,12 @@ type site struct {
 	token    string // when set, the bearer token that it wants
 	seen     []string
 	stop     chan struct{}
+	late     chan struct{}
 	other    string // where it redirects to
 }
 
 func newSite(t *testing.T) *site {
-	s := &site{stop: make(chan struct{})}
+	s := &site{stop: make(chan struct{}), late: make(chan struct{})}
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(func() {
 		close(s.stop)
@@ -61,7 +62,7 @@ func (s *site) saw(what string) (n int) {
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	s.mu.Lock()
-	s.seen = append(s.seen, fmt.Sprintf("%s %s auth=%q key=%q session=%q %s", r.Method, r.URL.Path, r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"), r.Header.Get("Mcp-Session-Id"), body))
+	s.seen = append(s.seen, fmt.Sprintf("%s %s type=%q auth=%q key=%q session=%q %s", r.Method, r.URL.Path, r.Header.Get("Content-Type"), r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"), r.Header.Get("Mcp-Session-Id"), body))
 	token, live := s.token, s.live
 	s.mu.Unlock()
 	if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
@@ -91,7 +92,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 	case m.Method == "tools/list":
 		var tools []object
-		for _, name := range strings.Fields("echo stream many-answers endless endless-event big status-500 status-403 status-400 wrong-id away moved broken-off notifies asks") {
+		for _, name := range strings.Fields("echo late stream many-answers endless endless-event big status-500 status-403 status-400 wrong-id away moved broken-off notifies asks") {
 			tools = append(tools, tool(name))
 		}
 		s.json(w, m.ID, object{"tools": tools})
@@ -119,6 +120,9 @@ func (s *site) call(w http.ResponseWriter, r *http.Request, m message) {
 	switch name {
 	case "echo":
 		s.json(w, m.ID, text(string(args)))
+	case "late":
+		<-s.late
+		s.json(w, m.ID, text("at last"))
 	case "stream":
 		stream()
 		io.WriteString(w, ": hello\n\nid: 1\nretry: 10\n\n")
@@ -215,6 +219,9 @@ func TestHTTP(t *testing.T) {
 	if all, with := web.saw(""), web.saw(`key="k1"`); all != with {
 		t.Errorf("%d of %d requests carried the header", with, all)
 	}
+	if n := web.saw("evil"); n != 0 {
+		t.Errorf("a static header took the place of the protocol's own %d times", n)
+	}
 	s.Close()
 	if n := web.saw("DELETE"); n != 1 {
 		t.Errorf("the session was ended %d times", n)
@@ -235,6 +242,12 @@ func TestHTTPDeadlineAndCancellation(t *testing.T) {
 func TestHTTPForgottenSession(t *testing.T) {
 	web := newSite(t)
 	s := up(t, patient(), web.server(nil))
+	late := make(chan struct{})
+	go func() {
+		defer close(late)
+		wantText(t, s, "site", "late", "", "at last")
+	}()
+	eventually(t, "a long call is under way", func() bool { return web.saw(`"late"`) > 0 })
 	web.mu.Lock()
 	web.live = "another"
 	web.mu.Unlock()
@@ -243,6 +256,8 @@ func TestHTTPForgottenSession(t *testing.T) {
 		all.Go(func() { wantText(t, s, "site", "echo", "", "{}") })
 	}
 	all.Wait()
+	close(web.late)
+	<-late
 	web.mu.Lock()
 	defer web.mu.Unlock()
 	if web.sessions < 2 {
