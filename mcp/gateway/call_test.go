@@ -137,6 +137,62 @@ func TestARetryOfTheSameRequestIsOneCall(t *testing.T) {
 	}
 }
 
+// What a session remembers is bounded: the oldest answers go first.
+func TestOldAnswersAreForgotten(t *testing.T) {
+	r := start(t, nil)
+	session := r.session(1)
+	for id := range 70 {
+		r.send(1, callLegacy(session, fmt.Sprint(id), "mcp__docs__search", "{}"))
+	}
+	r.send(1, callLegacy(session, "69", "mcp__docs__search", "{}"))
+	if n := len(r.up.seen()); n != 70 {
+		t.Errorf("%d calls after a retry of the newest", n)
+	}
+	r.send(1, callLegacy(session, "0", "mcp__docs__search", "{}"))
+	if n := len(r.up.seen()); n != 71 {
+		t.Errorf("%d calls after a retry of the oldest", n)
+	}
+}
+
+func TestOldSessionsGiveWay(t *testing.T) {
+	r := start(t, nil)
+	first := r.session(1)
+	other := r.session(2)
+	for range 32 {
+		r.session(1)
+	}
+	if status, _, _ := r.send(1, post{headers: first, body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`}); status != 404 {
+		t.Errorf("the oldest session: %d", status)
+	}
+	if status, _, body := r.send(2, post{headers: other, body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`}); status != 200 || body != `{"jsonrpc":"2.0","id":1,"result":{}}` {
+		t.Errorf("the sibling's: %d %s", status, body)
+	}
+}
+
+func TestMethodsThatAreNotThere(t *testing.T) {
+	r := start(t, nil)
+	session := r.session(1)
+	for _, c := range []struct {
+		p      post
+		status int
+		want   string
+	}{
+		{post{headers: session, body: `{"jsonrpc":"2.0","id":1,"method":"resources/list"}`}, 200, "-32601"},
+		{post{headers: session, body: `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"x"}}`}, 200, "-32602"},
+		{post{headers: session, body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}`}, 200, "-32602"},
+		{post{headers: session, body: `{"jsonrpc":"2.0","method":"notifications/x"}`}, 202, ""},
+		{post{headers: session, body: `{"jsonrpc":"2.0","id":1,"result":{}}`}, 202, ""},
+		{post{headers: map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "ping"}, body: `{"jsonrpc":"2.0","id":1,"method":"ping","params":{` + modernMeta + `}}`}, 404, "-32601"},
+		{post{headers: map[string]string{"Mcp-Protocol-Version": "2026-07-28"}, body: `{"jsonrpc":"2.0","id":1,"result":{}}`}, 400, "-32600"},
+		{post{headers: map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen"}, body: `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},` + modernMeta + `}}`}, 200, `"notifications":{}`},
+		{post{method: "DELETE", headers: map[string]string{"Mcp-Protocol-Version": "2026-07-28"}}, 405, ""},
+	} {
+		if status, _, body := r.send(1, c.p); status != c.status || !strings.Contains(body, c.want) {
+			t.Errorf("%s: %d %s", c.p.body, status, body)
+		}
+	}
+}
+
 func TestAnIdInUseIsNotTakenForSomethingElse(t *testing.T) {
 	do, began, release, _ := holding()
 	r := start(t, withSlow(do))

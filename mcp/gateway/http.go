@@ -200,8 +200,7 @@ func (e *exchange) modernCall(msg wire.Message) {
 		e.fail(msg, bad)
 		return
 	}
-	ctx, cancel := context.WithCancel(e.r.Context())
-	defer context.AfterFunc(e.g.ctx, cancel)()
+	ctx, cancel := context.WithCancel(e.r.Context()) // ends with the connection, also at Close
 	f := newFlight(cancel)
 	e.fly(ctx, c, f, f.land)
 	e.await(c, f)

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"modernc.org/sqlite"
+	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/bestof-dev/bestof/mcp"
 )
@@ -201,24 +201,11 @@ func create(path string) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Of several processes that make the file at once, SQLite turns away
-	// those that would wait for each other.
-	for end := time.Now().Add(busy); ; {
-		err := migrate(db)
-		if err == nil {
-			return db, nil
-		}
-		if !isBusy(err) || time.Now().After(end) {
-			db.Close()
-			return nil, err
-		}
+	if err := migrate(db); err != nil {
+		db.Close()
+		return nil, err
 	}
-}
-
-func isBusy(err error) bool {
-	const codeBusy = 5
-	var s *sqlite.Error
-	return errors.As(err, &s) && s.Code()&0xff == codeBusy
+	return db, nil
 }
 
 func open(path, mode string) (*sql.DB, error) {

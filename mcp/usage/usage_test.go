@@ -112,6 +112,20 @@ func TestTheFileIsTheOwnersOnly(t *testing.T) {
 	}
 }
 
+func TestAFileThatOthersCouldReadIsClosedToThem(t *testing.T) {
+	path := File(t.TempDir())
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	record(t, path, use("", 0, "s", "t", 0, "ok"))
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info.Mode(), err)
+	}
+}
+
 func TestReadingMakesNoFile(t *testing.T) {
 	home := t.TempDir()
 	if lines := ask(t, File(home), Filter{}); lines != nil {
@@ -194,7 +208,7 @@ func TestSeveralProcessesKeepEveryUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := File(t.TempDir())
-	const processes = 4
+	const processes = 8
 	var all sync.WaitGroup
 	for range processes {
 		all.Go(func() {
