@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -140,7 +141,9 @@ func TestServerFromNPMOverHTTP(t *testing.T) {
 	interrupted(t, s)
 }
 
-// BenchmarkConnect compares four servers at once with the slowest of them alone.
+// BenchmarkConnect compares four servers at once with the slowest of them
+// alone, and with all of them alone divided by the processors: the start of a
+// node is nothing but computing.
 func BenchmarkConnect(b *testing.B) {
 	o := npmOptions(b)
 	o.Path = "/usr/bin:/bin:" + filepath.Dir(mcptest.Program(b, "node"))
@@ -173,7 +176,7 @@ func compare(b *testing.B, o session.Options, servers []mcp.Server) {
 		s.Close()
 		return d
 	}
-	var together, slowest []time.Duration
+	var together, slowest, bound []time.Duration
 	for b.Loop() {
 		together = append(together, took(servers...))
 		var alone []time.Duration
@@ -181,10 +184,17 @@ func compare(b *testing.B, o session.Options, servers []mcp.Server) {
 			alone = append(alone, took(server))
 		}
 		slowest = append(slowest, slices.Max(alone))
+		var sum time.Duration
+		for _, d := range alone {
+			sum += d
+		}
+		bound = append(bound, sum/time.Duration(runtime.NumCPU()))
 	}
 	slices.Sort(together)
 	slices.Sort(slowest)
+	slices.Sort(bound)
 	n := len(together) / 2
 	b.ReportMetric(float64(together[n])/float64(slowest[n]), "x-slowest")
+	b.ReportMetric(float64(together[n])/float64(bound[n]), "x-all-one-by-one-by-cpus")
 	b.ReportMetric(float64(together[n].Milliseconds()), "ms-together")
 }
