@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"bufio"
 	"bytes"
 	"compress/zlib"
 	"encoding/binary"
@@ -13,8 +14,6 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
-
-	"github.com/bestof-dev/bestof/worktree/internal/inflate"
 )
 
 // A packIndex says where a pack has its objects, as a .idx file of version 2
@@ -125,8 +124,8 @@ var errPack = errors.New("malformed pack")
 type packReader struct {
 	index   packIndex
 	in      io.ReaderAt
-	end     int64 // where the objects end
-	inflate inflate.Decoder
+	end     int64         // where the objects end
+	inflate io.ReadCloser // a zlib.Resetter that is used again and again
 	buf     []byte
 	window  []byte // bytes that were read ahead, from at on
 	at      int64
@@ -246,36 +245,40 @@ func (h packHead) delta() bool {
 	return h.kind == plumbing.OFSDeltaObject || h.kind == plumbing.REFDeltaObject
 }
 
-// expand inflates the stream of an object into dst, which has its size.
+// expand inflates the stream of an object into dst, which has its size or, for
+// an object that is too big, room for its beginning.
 func (p *packReader) expand(h packHead, dst []byte) error {
-	if h.size > maxInflated {
-		return p.stream(h, dst)
+	if h.size <= maxInflated {
+		// What deflates badly is stored, in blocks with a few bytes more.
+		b, err := p.ahead(h.data, h.size+h.size/256+64)
+		if err != nil {
+			return err
+		}
+		if p.stream(h, dst, bytes.NewReader(b)) == nil {
+			return nil
+		} // it may be longer yet
 	}
-	// What deflates badly is stored, in blocks with a few bytes more.
-	b, err := p.ahead(h.data, h.size+h.size/256+64)
-	if err != nil {
-		return err
-	}
-	if _, err = p.inflate.Zlib(dst, b); err != nil {
-		return p.stream(h, dst) // it may be longer yet
-	}
-	return nil
+	return p.stream(h, dst, bufio.NewReader(io.NewSectionReader(p.in, h.data, p.end-h.data)))
 }
 
-// stream fills dst with the beginning of an object, all of it when it fits.
-func (p *packReader) stream(h packHead, dst []byte) error {
-	r, err := zlib.NewReader(io.NewSectionReader(p.in, h.data, p.end-h.data))
+// stream fills dst from a zlib stream, all of the object when it fits.
+func (p *packReader) stream(h packHead, dst []byte, in io.Reader) (err error) {
+	if p.inflate == nil {
+		p.inflate, err = zlib.NewReader(in)
+	} else {
+		err = p.inflate.(zlib.Resetter).Reset(in, nil)
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errPack, err)
 	}
-	defer r.Close()
-	if _, err = io.ReadFull(r, dst); err != nil {
+	if _, err = io.ReadFull(p.inflate, dst); err != nil {
 		return fmt.Errorf("%w: %w", errPack, err)
 	}
 	if int64(len(dst)) < h.size {
 		return nil
 	}
-	if n, err := r.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
+	var more [1]byte
+	if n, err := p.inflate.Read(more[:]); n > 0 || !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: an object is longer than it says", errPack)
 	}
 	return nil
@@ -366,7 +369,7 @@ func (p *packReader) read(id oid, off, max int64) (o packedObject, size int64, e
 	}
 	if !h.delta() && h.size > max {
 		o = packedObject{h.kind, make([]byte, max)}
-		return o, h.size, p.stream(h, o.data)
+		return o, h.size, p.expand(h, o.data)
 	}
 	if o, err = p.object(off, nil); err != nil {
 		return o, 0, err
