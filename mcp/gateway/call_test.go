@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -229,8 +230,10 @@ func TestCancellationReachesTheServer(t *testing.T) {
 		hangUp()
 		<-canceled
 		<-gone
-		eventually(t, "the use is recorded", func() bool { return len(r.uses.all()) == 1 })
-		if u := r.uses.all()[0]; u.Outcome != "canceled" || len(r.up.seen()) != 1 {
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if u := r.uses.all(); len(u) != 1 || u[0].Outcome != "canceled" || len(r.up.seen()) != 1 {
 			t.Errorf("%+v, %d calls", u, len(r.up.seen()))
 		}
 	})
@@ -442,7 +445,23 @@ func TestLimitsSayWhichOneItIs(t *testing.T) {
 			t.Errorf("a call that goes on does not count any more: %s", body)
 		}
 		close(stuck)
-		eventually(t, "both uses are recorded", func() bool { return len(r.uses.all()) == 2 })
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if u := r.uses.all(); len(u) != 2 || !slices.ContainsFunc(u, func(u mcp.Use) bool { return u.Outcome == "timed-out" }) {
+			t.Errorf("what came late is recorded too: %+v", u)
+		}
+	})
+	t.Run("a hook waits until the time is over", func(t *testing.T) {
+		h := &hooks{before: func(ctx context.Context, _ gateway.ToolCall) gateway.Decision {
+			<-ctx.Done()
+			return gateway.Decision{}
+		}}
+		r := start(t, func(c *gateway.Config, up *upstream) { c.Hooks = h; c.Limits.Wall = 20 * time.Millisecond })
+		_, _, body := r.send(1, callModern("mcp__docs__search", "{}"))
+		if said, failed := tells(t, body); !failed || !strings.Contains(said, "it was not made") || len(r.up.seen()) != 0 {
+			t.Errorf("%s, %d calls", said, len(r.up.seen()))
+		}
 	})
 	t.Run("a hook takes all the time", func(t *testing.T) {
 		stuck := make(chan struct{})

@@ -253,16 +253,6 @@ func callLegacy(session map[string]string, id, name, arguments string) post {
 	return post{headers: session, body: `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + name + `","arguments":` + arguments + `}}`}
 }
 
-// eventually waits for a condition.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it did not come about that %s", what)
-		}
-	}
-}
-
 func sentArguments(calls []mcp.Call) string {
 	var all []string
 	for _, c := range calls {
