@@ -16,9 +16,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mark3labs/mcp-go/client"
+	wiremcp "github.com/mark3labs/mcp-go/mcp"
+
 	"github.com/bestof-dev/bestof/mcp"
 	"github.com/bestof-dev/bestof/mcp/gateway"
 	"github.com/bestof-dev/bestof/mcp/gateway/wire"
+	"github.com/bestof-dev/bestof/mcp/mcptest"
 	"github.com/bestof-dev/bestof/mcp/session"
 )
 
@@ -66,14 +70,20 @@ func echoing(t testing.TB, candidates int) (*session.Session, *rig) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := session.Connect(context.Background(), []mcp.Server{{
-		Name: "echo", Transport: mcp.Stdio, Cmd: self, Env: map[string]string{echoMark: "1"}, CandidateSafe: true,
-	}}, session.Options{Dir: t.TempDir(), Path: os.Getenv("PATH")})
+	return before(t, mcp.Server{Cmd: self, Env: map[string]string{echoMark: "1"}}, candidates)
+}
+
+// before puts a gateway before a server, which is called echo.
+func before(t testing.TB, server mcp.Server, candidates int) (*session.Session, *rig) {
+	t.Helper()
+	server.Name, server.Transport, server.CandidateSafe = "echo", mcp.Stdio, true
+	s := session.Connect(context.Background(), []mcp.Server{server}, session.Options{Dir: t.TempDir(), Path: os.Getenv("PATH")})
 	t.Cleanup(s.Close)
 	if f := s.Failed(); len(f) != 0 {
 		t.Fatal(f)
 	}
 	r := &rig{t: t, uses: &uses{}}
+	var err error
 	r.Gateway, err = gateway.New(gateway.Config{
 		Upstream: s, Offers: gateway.Offers(s.Servers(), nil), Candidates: candidates, Now: time.Now, Record: r.uses.add,
 		SocketDir: filepath.Join(t.TempDir(), "s"), Limits: gateway.Limits{Calls: 1 << 30, Bytes: 1 << 60, Concurrent: 64},
@@ -119,11 +129,46 @@ func TestTheRealSessionBehindTheGateway(t *testing.T) {
 }
 
 // BenchmarkCalls measures calls of a Go echo server on stdio: by the client
-// itself, and by candidates over HTTP; bare-http is a server that says back
-// what it was sent, and calls nothing.
+// itself, and by candidates over HTTP; plain is mcp-go's client, and bare-http
+// is a server that says back what it was sent, and calls nothing.
 func BenchmarkCalls(b *testing.B) {
-	s, r := echoing(b, 8)
-	arguments := json.RawMessage(`{"q":"hello"}`)
+	self, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	calls(b, mcp.Server{Cmd: self, Env: map[string]string{echoMark: "1"}}, json.RawMessage(`{"q":"hello"}`))
+}
+
+// BenchmarkCallsReal is the same with a server from npm.
+func BenchmarkCallsReal(b *testing.B) {
+	calls(b, mcp.Server{Cmd: mcptest.Program(b, "mcp-server-everything")}, json.RawMessage(`{"message":"hello"}`))
+}
+
+// plainly is how an agent calls a server that it starts itself: with mcp-go's
+// client, all callers on one connection.
+func plainly(b *testing.B, server mcp.Server, arguments json.RawMessage) func(int) error {
+	b.Helper()
+	env := []string{"PATH=" + os.Getenv("PATH")}
+	for name, value := range server.Env {
+		env = append(env, name+"="+value)
+	}
+	c, err := client.NewStdioMCPClient(server.Cmd, env)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { c.Close() })
+	if _, err := c.Initialize(b.Context(), wiremcp.InitializeRequest{Params: wiremcp.InitializeParams{ProtocolVersion: "2025-11-25"}}); err != nil {
+		b.Fatal(err)
+	}
+	return func(int) error {
+		_, err := c.CallTool(context.Background(), wiremcp.CallToolRequest{Params: wiremcp.CallToolParams{Name: "echo", Arguments: arguments}})
+		return err
+	}
+}
+
+func calls(b *testing.B, server mcp.Server, arguments json.RawMessage) {
+	plain := plainly(b, server, arguments)
+	s, r := before(b, server, 8)
 	direct := func(int) error {
 		_, err := s.Call(context.Background(), mcp.Call{Server: "echo", Tool: "echo", Arguments: arguments})
 		return err
@@ -168,6 +213,7 @@ func BenchmarkCalls(b *testing.B) {
 	}
 	for _, callers := range []int{1, 8} {
 		b.Run(fmt.Sprintf("bare-http-%d", callers), func(b *testing.B) { measure(b, callers, bare) })
+		b.Run(fmt.Sprintf("plain-%d", callers), func(b *testing.B) { measure(b, callers, plain) })
 		b.Run(fmt.Sprintf("direct-%d", callers), func(b *testing.B) { measure(b, callers, direct) })
 		b.Run(fmt.Sprintf("session-%d", callers), func(b *testing.B) { measure(b, callers, through(legacy)) })
 		b.Run(fmt.Sprintf("stateless-%d", callers), func(b *testing.B) { measure(b, callers, through(modern)) })

@@ -126,11 +126,14 @@ const (
 	maxPerRow = 100     // entries of one page, as the API promises
 )
 
-var nameForm = regexp.MustCompile(`^[a-zA-Z0-9.-]{1,200}/[a-zA-Z0-9._-]{1,200}$`)
+// maxName is more than any registry takes.
+const maxName = 400
+
+var nameForm = regexp.MustCompile(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`)
 
 // CheckName says why a text cannot be the name of a server in a registry.
 func CheckName(name string) error {
-	if !nameForm.MatchString(name) {
+	if len(name) > maxName || !nameForm.MatchString(name) {
 		return fmt.Errorf("%q is not a name of a registry: write for example io.github.someone/server (see `bestof mcp search`)", name)
 	}
 	return nil

@@ -101,7 +101,7 @@ func planRemote(r Remote) Option {
 	default:
 		o.url, _ = in.variables(r.URL, r.Variables, "part of the address", true, false, false)
 		for _, h := range r.Headers {
-			if !headerName.MatchString(h.Name) || forbiddenHeader[strings.ToLower(h.Name)] {
+			if len(h.Name) > 100 || !headerName.MatchString(h.Name) || forbiddenHeader[strings.ToLower(h.Name)] {
 				in.fail("it wants a header called %.60q", h.Name)
 				break
 			}
@@ -119,7 +119,7 @@ func (o Option) finish(in inputs) Option {
 	return o
 }
 
-var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$")
+var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
 // forbiddenHeader are headers that belong to the connection and not to whoever
 // configures a server.
@@ -169,7 +169,7 @@ func planPackage(p Package) Option {
 	var in inputs
 	o.runtime = planArguments(&in, p.Runtime, "argument of "+o.cmd)
 	for _, v := range p.Environment {
-		if !envName.MatchString(v.Name) {
+		if len(v.Name) > 200 || !envName.MatchString(v.Name) {
 			in.fail("it wants an environment variable called %.60q", v.Name)
 			break
 		}
@@ -181,7 +181,7 @@ func planPackage(p Package) Option {
 
 var (
 	runnerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
-	envName    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,199}$`)
+	envName    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	flagName   = regexp.MustCompile(`^-{0,2}[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 )
 
