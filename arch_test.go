@@ -27,12 +27,14 @@ var rooms = map[string][]string{
 	"orchestrator/event": {
 		"candidate",
 	},
-	"orchestrator/plan":    {},
-	"orchestrator/compare": {"judge", "candidate", "orchestrator/record", "internal"},
-	"orchestrator/record":  {"judge", "candidate", "orchestrator/event", "internal"},
-	"cmd/bestof/view":      {"judge", "candidate", "orchestrator/event", "orchestrator/record", "orchestrator/compare", "internal"},
-	"cmd":                  {"judge", "candidate", "worktree", "plugin", "mcp", "orchestrator", "internal", "deploy"},
-	"internal":             {},
+	"orchestrator/plan":         {},
+	"orchestrator/compare":      {"judge", "candidate", "orchestrator/record", "internal"},
+	"orchestrator/record":       {"judge", "candidate", "orchestrator/event", "internal"},
+	"orchestrator/batch/task":   {"internal"},
+	"orchestrator/batch/report": {"orchestrator/batch/task", "internal"},
+	"cmd/bestof/view":           {"judge", "candidate", "orchestrator/event", "orchestrator/record", "orchestrator/compare", "orchestrator/batch/report", "internal"},
+	"cmd":                       {"judge", "candidate", "worktree", "plugin", "mcp", "orchestrator", "internal", "deploy"},
+	"internal":                  {},
 }
 
 // third says who alone may import a module from outside.
