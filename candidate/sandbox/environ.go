@@ -215,8 +215,19 @@ func Resolve(p string) string {
 	return filepath.Join(Resolve(filepath.Dir(p)), filepath.Base(p))
 }
 
+// searchPath is the PATH of programs.
+func (o Options) searchPath() string {
+	if o.Base == nil {
+		return strings.Join(o.Path(), ":")
+	}
+	if list, _ := Lookup(o.Base, "PATH"); list != "" {
+		return list
+	}
+	return DefaultPath
+}
+
 // Environment is the whole environment of a program: a base built from
-// nothing, then tools (where toolchains are), then what PassEnv takes from the
+// nothing, or from Base, then tools (where toolchains are), then what PassEnv takes from the
 // operator, then Env. It is sorted by name.
 func (o Options) Environment(s Spec, tools map[string]string) []string {
 	now := o.Now
@@ -225,8 +236,14 @@ func (o Options) Environment(s Spec, tools map[string]string) []string {
 	}
 	sum := sha256.Sum256([]byte(s.Root))
 	at := s.Place()
-	env := map[string]string{
-		"PATH":     strings.Join(o.Path(), ":"),
+	env := map[string]string{}
+	for _, kv := range o.Base {
+		if name, v, ok := strings.Cut(kv, "="); ok && name != "" {
+			env[name] = v
+		}
+	}
+	maps.Copy(env, map[string]string{
+		"PATH":     o.searchPath(),
 		"HOME":     at.Home,
 		"USER":     o.User(),
 		"LOGNAME":  o.User(),
@@ -256,7 +273,7 @@ func (o Options) Environment(s Spec, tools map[string]string) []string {
 		"COMPOSE_PROJECT_NAME":   "bestof-" + hex.EncodeToString(sum[:6]),
 		"BESTOF_DEADLINE":        strconv.FormatInt(now().Add(s.Timeout).Unix(), 10),
 		"BESTOF_TIMEOUT_SECONDS": strconv.FormatInt(int64((s.Timeout+time.Second-1)/time.Second), 10),
-	}
+	})
 	for _, h := range homeDirs {
 		env[h.variable] = filepath.Join(at.Home, h.dir)
 	}

@@ -16,6 +16,6 @@ func Ended(r proc.Result) Result {
 	return Result{
 		End: End(r.End), Code: r.Code, Signal: r.Signal,
 		Stdout: Output(r.Stdout), Stderr: Output(r.Stderr),
-		Duration: r.Duration, Reason: r.Reason,
+		Duration: r.Duration, Reason: r.Reason, OOM: r.OOM,
 	}
 }

@@ -16,7 +16,7 @@ type Network string
 
 const (
 	NetworkNone Network = "none" // only a private loopback where the sandbox can make one
-	NetworkHost Network = "host" // the host's network
+	NetworkHost Network = "host" // the host's network, or what it reaches where the sandbox has one of its own
 )
 
 // A Bind makes a host path visible inside a sandbox, read-only.
@@ -46,6 +46,10 @@ type Spec struct {
 	Tail    int           // bytes kept from the end of each; 0 means 256 KiB
 	Log     io.Writer     // receives stdout and stderr as they come, interleaved, capped like the captures; may be nil
 	Started func(Process) // told once, before the program runs, what to reap after a crash; may be nil
+
+	// Labels mark what a sandbox leaves with others, such as an engine's
+	// container: "bestof.run", "bestof.candidate", "bestof.phase".
+	Labels map[string]string
 }
 
 // An Entry leads into namespaces that a process of the caller's holds open
@@ -136,6 +140,7 @@ type Isolation struct {
 	Filesystem bool     `json:"filesystem"` // only Root and Home are writable, the rest of the user's files absent
 	Processes  bool     `json:"processes"`  // a PID namespace of its own
 	Network    bool     `json:"network"`    // NetworkNone is enforced
+	Loopback   bool     `json:"loopback"`   // with NetworkHost a program reaches what listens on this machine's loopback
 	Summary    string   `json:"summary"`    // one line
 	Missing    []string `json:"missing"`    // promises it cannot keep, each one line
 }

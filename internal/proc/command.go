@@ -99,4 +99,5 @@ type Result struct {
 	Report   []byte // the first 4 KiB that the program wrote to its report pipe
 	Duration time.Duration
 	Reason   string // for NotRun: one line for people
+	OOM      bool   // of RunContained: the memory killer acted in the container
 }

@@ -64,6 +64,7 @@ type verdict struct {
 	Error  string `json:"error,omitempty"`
 	Code   int    `json:"code"`
 	Signal int    `json:"signal"`
+	OOM    bool   `json:"oom,omitempty"` // the memory killer acted in a container
 }
 
 // hooked guards against an executable that forgot Supervise: running itself
@@ -83,6 +84,9 @@ var hooked atomic.Bool
 // other process.
 func Supervise(args []string) (code int, ok bool) {
 	hooked.Store(true)
+	if len(args) == 2 && args[1] == containWord {
+		return contain(os.Stdin, os.Stdout, os.Stderr), true
+	}
 	if len(args) != 2 || args[1] != superviseWord {
 		return 0, false
 	}
@@ -184,7 +188,11 @@ func watch(j job, control <-chan byte, exits <-chan os.Signal) verdict {
 	if notRun != "" {
 		return verdict{NotRun: notRun}
 	}
+	return follow(j, program, control, exits)
+}
 
+// follow returns when the program and all descendants of this process are dead.
+func follow(j job, program int, control <-chan byte, exits <-chan os.Signal) verdict {
 	var v verdict
 	var kill <-chan time.Time // set: TERM was sent and this is the end of the grace
 	var again <-chan time.Time
@@ -267,17 +275,9 @@ func terminate(program int, wrapper bool) {
 	}
 }
 
-// start runs the program of j. A reason in words means that it is the
-// program's fault that it did not run.
+// start runs the program of j with what a supervisor was given for it. A reason
+// in words means that it is the program's fault that it did not run.
 func start(j job) (pid int, notRun string, err error) {
-	dir, argv, env := string(j.Dir), convert[string](j.Argv), convert[string](j.Env)
-	if fi, err := os.Stat(dir); err != nil || !fi.IsDir() {
-		return 0, "directory " + dir + " does not exist", nil
-	}
-	path, notRun := lookPath(argv[0], dir, env)
-	if notRun != "" {
-		return 0, notRun, nil
-	}
 	files, next := []uintptr{0, 1, 2}, uintptr(firstFD)
 	if j.Stdin {
 		files[0], next = next, next+1
@@ -285,12 +285,7 @@ func start(j job) (pid int, notRun string, err error) {
 	for range j.Extra {
 		files, next = append(files, next), next+1
 	}
-	pid, err = syscall.ForkExec(path, argv, &syscall.ProcAttr{
-		Dir:   dir,
-		Env:   env,
-		Files: files,
-		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
-	})
+	pid, notRun, err = startProgram(j, files)
 	for fd := firstFD; fd < int(next); fd++ {
 		_ = unix.Close(fd)
 	}
@@ -300,6 +295,25 @@ func start(j job) (pid int, notRun string, err error) {
 			return pid, "", fmt.Errorf("let go of descriptor %d: %w", fd, err)
 		}
 	}
+	return pid, notRun, err
+}
+
+// startProgram runs the program of j with the descriptors that are listed.
+func startProgram(j job, files []uintptr) (pid int, notRun string, err error) {
+	dir, argv, env := string(j.Dir), convert[string](j.Argv), convert[string](j.Env)
+	if fi, err := os.Stat(dir); err != nil || !fi.IsDir() {
+		return 0, "directory " + dir + " does not exist", nil
+	}
+	path, notRun := lookPath(argv[0], dir, env)
+	if notRun != "" {
+		return 0, notRun, nil
+	}
+	pid, err = syscall.ForkExec(path, argv, &syscall.ProcAttr{
+		Dir:   dir,
+		Env:   env,
+		Files: files,
+		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+	})
 	switch {
 	case err == nil:
 		return pid, "", nil

@@ -113,7 +113,7 @@ func remedy() string {
 // Isolation implements sandbox.Sandbox.
 func (s *Sandbox) Isolation() sandbox.Isolation {
 	return sandbox.Isolation{
-		Name: "bwrap", Filesystem: true, Processes: true, Network: true,
+		Name: "bwrap", Filesystem: true, Processes: true, Network: true, Loopback: true,
 		Summary: "own user, process, IPC, host name and network namespace; read-only system, only the shadow and its HOME writable",
 		Missing: []string{
 			"memory, processes and disk are not limited",

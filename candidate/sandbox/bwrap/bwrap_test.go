@@ -17,7 +17,7 @@ func newSandbox(o sandbox.Options) (sandbox.Sandbox, error) {
 func TestMain(m *testing.M) { os.Exit(sandboxtest.Main(m, newSandbox)) }
 
 func TestContract(t *testing.T) {
-	sandboxtest.Run(t, newSandbox, sandboxtest.Expect{Name: "bwrap", Filesystem: true, Processes: true, Network: true})
+	sandboxtest.Run(t, newSandbox, sandboxtest.Expect{Name: "bwrap", Filesystem: true, Processes: true, Network: true, Loopback: true})
 }
 
 func TestContractAsAnotherUser(t *testing.T) { sandboxtest.AsUser(t, 65534, "TestContract") }

@@ -141,10 +141,10 @@ func (s *Sandbox) arguments(spec sandbox.Spec, dir string) ([]string, error) {
 	masks := s.masks(grants)
 	args = append(args, flags(grants)...)
 	for _, m := range masks {
-		if m.link { // a file
-			args = append(args, "--ro-bind", "/dev/null", m.target)
+		if m.File {
+			args = append(args, "--ro-bind", "/dev/null", m.Target)
 		} else {
-			args = append(args, "--perms", "0555", "--tmpfs", m.target)
+			args = append(args, "--perms", "0555", "--tmpfs", m.Target)
 		}
 	}
 	args = append(args,
@@ -166,32 +166,22 @@ func (s *Sandbox) arguments(spec sandbox.Spec, dir string) ([]string, error) {
 		}
 	}
 	for _, m := range masks {
-		if !m.link {
-			args = append(args, "--remount-ro", m.target)
+		if !m.File {
+			args = append(args, "--remount-ro", m.Target)
 		}
 	}
 	return append(args, "--remount-ro", "/", "--chdir", at.Root+strings.TrimPrefix(dir, spec.Root)), nil
 }
 
 // masks lists what of the hidden paths the grants would show.
-func (s *Sandbox) masks(grants []mount) []mount {
-	var ms []mount
-	for _, h := range s.options.Hidden {
-		h = sandbox.Resolve(h)
-		fi, err := os.Stat(h)
-		if err != nil {
-			continue // nothing to hide, and nowhere to mount
-		}
-		for _, g := range grants {
-			if g.link || h == g.source || !sandbox.Within(g.source, h) {
-				continue
-			}
-			target := g.target + strings.TrimPrefix(h, g.source)
-			ms = append(ms, mount{target: target, link: !fi.IsDir()})
+func (s *Sandbox) masks(grants []mount) []sandbox.Mask {
+	var shown []sandbox.Grant
+	for _, g := range grants {
+		if !g.link {
+			shown = append(shown, sandbox.Grant{Source: g.source, Target: g.target})
 		}
 	}
-	slices.SortFunc(ms, func(a, b mount) int { return cmp.Compare(a.target, b.target) })
-	return slices.Compact(ms)
+	return s.options.Masks(shown)
 }
 
 // safeTarget reports whether a mount point inside home is no link that a

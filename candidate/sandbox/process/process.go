@@ -42,7 +42,7 @@ func canUnshareNetwork() bool {
 func (s *Sandbox) Isolation() sandbox.Isolation {
 	i := sandbox.Isolation{
 		Name:    "process",
-		Network: s.offline,
+		Network: s.offline, Loopback: true,
 		Summary: "plain processes: own HOME and environment, whole tree ended; files of this user are not protected",
 		Missing: []string{
 			"a program can read and write every file that this user can, the source checkout and other candidates included",

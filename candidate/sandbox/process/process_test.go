@@ -14,7 +14,7 @@ func newSandbox(o sandbox.Options) (sandbox.Sandbox, error) { return process.New
 func TestMain(m *testing.M) { os.Exit(sandboxtest.Main(m, newSandbox)) }
 
 func TestContract(t *testing.T) {
-	sandboxtest.Run(t, newSandbox, sandboxtest.Expect{Name: "process", Network: true})
+	sandboxtest.Run(t, newSandbox, sandboxtest.Expect{Name: "process", Network: true, Loopback: true})
 }
 
 func TestContractAsAnotherUser(t *testing.T) { sandboxtest.AsUser(t, 65534, "TestContract") }

@@ -174,3 +174,13 @@ func (s *suite) gone(t *testing.T) {
 		t.Errorf("%+v, %v", res, err)
 	}
 }
+
+// noWay: who cannot enter namespaces says so, whatever is in them, so that
+// another kind of shadow is taken.
+func (s *suite) noWay(t *testing.T) {
+	spec := s.spec(t, "exit", "0")
+	spec.Enter = enter(t, spec.Root, spec.Home)
+	if res, err := s.sandbox(t, sandbox.Options{}).Run(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "another kind of shadow") {
+		t.Errorf("%+v, %v", res, err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -173,7 +174,9 @@ func (s *suite) network(t *testing.T) {
 	for _, l := range []net.Listener{tcp, abstract} {
 		spec := s.spec(t, "dial", l.Addr().Network(), l.Addr().String())
 		spec.Network = sandbox.NetworkHost
-		ok(t, b, spec)
+		if reached := run(t, b, spec).OK(); reached != s.expect.Loopback {
+			t.Errorf("%s with the host's network: reached is %v although the loopback is shared is %v", l.Addr(), reached, s.expect.Loopback)
+		}
 		spec.Network = sandbox.NetworkNone
 		if reached := run(t, b, spec).OK(); reached == s.expect.Network {
 			t.Errorf("%s: reached is %v although network isolation is %v", l.Addr(), reached, s.expect.Network)
@@ -221,7 +224,11 @@ func (s *suite) absent(t *testing.T) {
 	spec.Root, spec.Home = w.root, w.home
 	spec.Argv = append(spec.Argv, filepath.Join(w.root, "file"), filepath.Join(w.home, "file"), filepath.Join(w.root, ".."),
 		filepath.Join(w.checkout, "file"), w.checkout, filepath.Join(w.own, "file"), filepath.Join(w.sibling, "file"), filepath.Dir(w.sibling), w.tools)
-	spec.Argv = append(spec.Argv, secrets...)
+	for _, secret := range secrets {
+		if !slices.Contains(s.expect.Shows, secret) {
+			spec.Argv = append(spec.Argv, secret)
+		}
+	}
 	got := strings.Fields(ok(t, s.sandbox(t, w.options()), spec))
 	want := []string{filepath.Join(w.root, "file"), filepath.Join(w.home, "file"), filepath.Dir(w.root)}
 	if strings.Join(got, " ") != strings.Join(want, " ") {
@@ -302,6 +309,9 @@ func (s *suite) strangers(t *testing.T) {
 	b := s.sandbox(t, sandbox.Options{Environ: []string{"PATH=" + sandbox.DefaultPath, "API_KEY=operators-secret"}})
 	spec := s.spec(t, "processes")
 	for line := range strings.Lines(ok(t, b, spec)) {
+		if first := s.expect.First; first != "" && strings.TrimSpace(line) == first {
+			continue
+		}
 		if !strings.Contains(line, probeWord) || strings.Contains(line, spec.Root) {
 			t.Errorf("sees the command line %q", line)
 		}

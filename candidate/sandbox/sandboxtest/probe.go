@@ -382,6 +382,9 @@ func probeConfined(_ context.Context, p *fake.Process) fake.Exit {
 	}
 	for _, path := range []string{"/proc/kcore", "/proc/kmsg", "/dev/mem", "/dev/kmsg", "/dev/vda", "/dev/sda"} {
 		f, err := os.Open(path)
+		if err == nil && isNull(f) {
+			err = errors.New("masked")
+		}
 		try("read "+path, err)
 		_ = f.Close()
 	}
@@ -401,6 +404,12 @@ func probeConfined(_ context.Context, p *fake.Process) fake.Exit {
 	}
 	fmt.Fprint(p.Stdout, strings.Join(got, "\n"))
 	return fake.Exit{}
+}
+
+// isNull reports whether a file is /dev/null, with which containers mask others.
+func isNull(f *os.File) bool {
+	var st unix.Stat_t
+	return unix.Fstat(int(f.Fd()), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == unix.Mkdev(1, 3)
 }
 
 // probeOrphans starts a chain in which every process starts the next one in a

@@ -33,7 +33,14 @@ type Expect struct {
 	Filesystem bool
 	Processes  bool
 	Network    bool
+	Loopback   bool
 	Pretend    bool // there are no real processes
+
+	// Of a sandbox with a system of its own.
+	Path  string   // the PATH of its programs; empty for the operator's
+	First string   // the command line of the first process, which a program may see
+	Shows []string // what is there besides, of the files that no program needs
+	NoWay bool     // it cannot enter namespaces, and says so
 }
 
 // Main is for the TestMain of a package that runs the suite:
@@ -55,9 +62,10 @@ func Main(m *testing.M, make Maker) int {
 	return m.Run()
 }
 
-// AsUser runs one test of this binary, not the caller, again as another user.
-// Only root can; for anybody else the test itself has run as such a user.
-func AsUser(t *testing.T, uid uint32, test string) {
+// AsUser runs one test of this binary, not the caller, again as another user,
+// with the environment added. Only root can; for anybody else the test itself
+// has run as such a user.
+func AsUser(t *testing.T, uid uint32, test string, env ...string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		return
@@ -78,7 +86,7 @@ func AsUser(t *testing.T, uid uint32, test string) {
 	}
 	cmd := exec.CommandContext(t.Context(), exe, "-test.run", "^"+test+"$", "-test.v")
 	cmd.Dir = tmp
-	cmd.Env = []string{"PATH=" + sandbox.DefaultPath, "TMPDIR=" + tmp, "HOME=" + tmp}
+	cmd.Env = append([]string{"PATH=" + sandbox.DefaultPath, "TMPDIR=" + tmp, "HOME=" + tmp}, env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	out, err := cmd.CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("--- PASS: "+test)) {
@@ -104,6 +112,10 @@ func Run(t *testing.T, make Maker, e Expect) {
 	s := &suite{make: make, expect: e, self: self}
 	s.all(t)
 	if e.Pretend {
+		return
+	}
+	if e.NoWay {
+		t.Run("no way in", s.noWay)
 		return
 	}
 	t.Run("entered", func(t *testing.T) {
@@ -216,7 +228,7 @@ func ok(t *testing.T, b sandbox.Sandbox, spec sandbox.Spec) string {
 func (s *suite) isolation(t *testing.T) {
 	got := s.sandbox(t, sandbox.Options{}).Isolation()
 	want := s.expect
-	if got.Name != want.Name || got.Filesystem != want.Filesystem || got.Processes != want.Processes || got.Network != want.Network {
+	if got.Name != want.Name || got.Filesystem != want.Filesystem || got.Processes != want.Processes || got.Network != want.Network || got.Loopback != want.Loopback {
 		t.Errorf("isolation %+v, want %+v", got, want)
 	}
 	if got.Summary == "" {
@@ -243,8 +255,12 @@ func (s *suite) environment(t *testing.T) {
 		name, v, _ := strings.Cut(kv, "=")
 		got[name] = v
 	}
+	path := "/usr/bin:/bin"
+	if s.expect.Path != "" {
+		path = s.expect.Path
+	}
 	for name, want := range map[string]string{
-		"PATH": "/usr/bin:/bin", "HOME": spec.Home, "USER": "alice", "LOGNAME": "alice",
+		"PATH": path, "HOME": spec.Home, "USER": "alice", "LOGNAME": "alice",
 		"GIVEN": "a=b\nc", "TERM": "given", "PASSED": "on",
 		"BESTOF_DEADLINE": "1700000090", "BESTOF_TIMEOUT_SECONDS": "90",
 		"BESTOF_PORT_BASE": "20000", "BESTOF_PORT_COUNT": "10",

@@ -27,8 +27,12 @@ const maxLinks = 2048
 
 // Find looks at the operator's PATH and home. It reads names only, never a
 // setting, and returns nothing that o hides. The same directories give the
-// same answer.
+// same answer. For a system that is not the operator's it says only what holds
+// wherever a tool is.
 func Find(o sandbox.Options) Found {
+	if o.Base != nil {
+		o = sandbox.Options{Hidden: []string{"/"}}
+	}
 	f := Found{home: map[string]string{}, set: map[string]string{}, offline: map[string]string{}}
 	operator, _ := sandbox.Lookup(o.Environ, "HOME")
 	var read []string

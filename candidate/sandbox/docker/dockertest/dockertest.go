@@ -1,0 +1,229 @@
+// Package dockertest finds the engine that tests use and gives it an image.
+// Only tests import it.
+package dockertest
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
+)
+
+// Host is the engine that .ci/tools started, as a value of DOCKER_HOST; one
+// named in DOCKER_HOST is used in its place. The rule is that script's.
+func Host(t testing.TB) string {
+	t.Helper()
+	host := os.Getenv("DOCKER_HOST")
+	if host == "" {
+		cache := os.Getenv("XDG_CACHE_HOME")
+		if cache == "" {
+			cache = filepath.Join(os.Getenv("HOME"), ".cache")
+		}
+		host = "unix://" + filepath.Join(cache, "bestof-ci", "docker", "docker.sock")
+	}
+	conn, err := net.DialTimeout("unix", strings.TrimPrefix(host, "unix://"), 5*time.Second)
+	if err != nil {
+		t.Fatalf("no engine at %s: run `make tools` first (%v)", host, err)
+	}
+	conn.Close()
+	return host
+}
+
+// Client is a client of the engine.
+func Client(t testing.TB, host string) *client.Client {
+	t.Helper()
+	c, err := client.NewClientWithOpts(client.WithHost(host), client.WithAPIVersionNegotiation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// tools are what the suite's programs call.
+var tools = []string{
+	"sh", "cat", "chmod", "chown", "cp", "env", "false", "grep", "id", "ls", "mkdir", "mv", "rm", "rmdir", "sleep", "stat", "test", "touch", "true", "setsid", "kill", "head", "dd", "wc", "umount",
+}
+
+// Image is an image with a shell, a few tools of this machine and what they and
+// this test binary are linked with. It is made once for each content of them.
+func Image(t testing.TB, host string) string {
+	t.Helper()
+	name, err := makeImage(t.Context(), Client(t, host))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func makeImage(ctx context.Context, c *client.Client) (string, error) {
+	files, err := contents()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	for _, name := range sorted(files) {
+		fi, err := os.Stat(files[name])
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(sum, name, fi.Size(), fi.ModTime().UnixNano())
+	}
+	ref := "bestof-ci/suite:" + hex.EncodeToString(sum.Sum(nil))[:16]
+	if _, err := c.ImageInspect(ctx, ref); err == nil {
+		return ref, nil
+	}
+	packed, err := pack(files)
+	if err != nil {
+		return "", err
+	}
+	said, err := c.ImageImport(ctx, image.ImportSource{Source: packed, SourceName: "-"}, ref, image.ImportOptions{Changes: []string{"ENV PATH=/image/bin:/usr/bin:/bin"}})
+	if err != nil {
+		return "", err
+	}
+	defer said.Close()
+	if _, err := io.Copy(io.Discard, said); err != nil {
+		return "", err
+	}
+	return ref, nil
+}
+
+func sorted(files map[string]string) []string {
+	var names []string
+	for name := range files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+var library = regexp.MustCompile(`(/\S+) \(0x`)
+
+// contents maps paths of the image to files of this machine.
+func contents() (map[string]string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	files, linked := map[string]string{}, []string{self}
+	for _, tool := range tools {
+		p, err := exec.LookPath(tool)
+		if err != nil {
+			return nil, err
+		}
+		if p, err = filepath.EvalSymlinks(p); err != nil {
+			return nil, err
+		}
+		files["usr/bin/"+tool] = p
+		linked = append(linked, p)
+	}
+	for _, p := range linked {
+		out, _ := exec.Command("ldd", p).CombinedOutput() // fails for a static one
+		for _, m := range library.FindAllStringSubmatch(string(out), -1) {
+			resolved, err := filepath.EvalSymlinks(m[1])
+			if err != nil {
+				return nil, err
+			}
+			files["usr/"+strings.TrimPrefix(strings.TrimPrefix(m[1], "/"), "usr/")] = resolved
+		}
+	}
+	return files, nil
+}
+
+func pack(files map[string]string) (io.Reader, error) {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	var failed error
+	add := func(h *tar.Header, data []byte) {
+		h.Size, h.ModTime = int64(len(data)), time.Unix(0, 0)
+		if failed == nil {
+			failed = w.WriteHeader(h)
+		}
+		if failed == nil {
+			_, failed = w.Write(data)
+		}
+	}
+	for _, dir := range []string{"etc", "usr", "usr/bin", "usr/lib", "usr/lib64"} {
+		add(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755}, nil)
+	}
+	for _, link := range []string{"bin", "lib", "lib64"} {
+		add(&tar.Header{Typeflag: tar.TypeSymlink, Name: link, Linkname: "usr/" + link, Mode: 0o777}, nil)
+	}
+	for _, name := range sorted(files) {
+		data, err := os.ReadFile(files[name])
+		if err != nil {
+			return nil, err
+		}
+		add(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755}, data)
+	}
+	if err := w.Close(); failed == nil {
+		failed = err
+	}
+	return &buf, failed
+}
+
+// Share makes another socket of the engine, for members of a group: what an
+// ordinary user is who may use an engine. It returns a value of DOCKER_HOST.
+func Share(t testing.TB, host string, gid int) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "dockertest-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	path := filepath.Join(dir, "docker.sock")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{os.Chmod(dir, 0o755), os.Chmod(path, 0o660), os.Chown(path, 0, gid)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	go func() {
+		for {
+			conn, err := l.AcceptUnix()
+			if err != nil {
+				return
+			}
+			go pass(conn, strings.TrimPrefix(host, "unix://"))
+		}
+	}()
+	t.Cleanup(func() { l.Close() })
+	return "unix://" + path
+}
+
+// pass joins two connections, each direction to its own end.
+func pass(conn *net.UnixConn, to string) {
+	defer conn.Close()
+	up, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: to, Net: "unix"})
+	if err != nil {
+		return
+	}
+	defer up.Close()
+	var both sync.WaitGroup
+	for _, d := range [][2]*net.UnixConn{{conn, up}, {up, conn}} {
+		both.Go(func() {
+			_, _ = io.Copy(d[1], d[0])
+			_ = d[1].CloseWrite()
+		})
+	}
+	both.Wait()
+}
