@@ -229,7 +229,7 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 		return false, lifeEnds(candidate.Infrastructure, "%v", err)
 	}
 	leave := l.atBench(ctx, shadow)
-	res, err := unit.run(ctx, l.Sandbox, clean, l.startedProcess)
+	res, err := unit.run(ctx, l.box(l.seat.Number, phaseAgent), clean, l.startedProcess)
 	leave()
 	flushErr := clean.Close()
 	l.final = l.tailOf(sandbox.Result{Stdout: res.Stdout})

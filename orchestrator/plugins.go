@@ -144,7 +144,7 @@ func (t *turn) askBeforeOne(ctx context.Context, p Plugin, i int, published []wi
 	}
 	defer t.discard(ctx, shadow)
 	at := t.place(shadow, 0, nil)
-	resp, _, err := p.Ask(ctx, t.Sandbox, at, wire.Request{Before: &wire.BeforeRequest{
+	resp, _, err := p.Ask(ctx, t.box(0, phaseBefore), at, wire.Request{Before: &wire.BeforeRequest{
 		ProtocolVersion: wire.Version, Wrapper: p.Wrapper, Stage: "execute", Goal: t.Task, Candidate: t.grant(at, "base"), Published: published,
 	}})
 	if err != nil {

@@ -43,6 +43,7 @@ type tools struct {
 	connection Connection // nil when no server was connected
 	self       string
 	sealed     bool // programs see only what is bound
+	loopback   bool // with the host's network they reach its loopback
 }
 
 // toolServer is what the tools of a plugin's package are offered under.
@@ -151,7 +152,7 @@ func (t *turn) openTools(ctx context.Context, c Connection) {
 		t.notice("candidates are offered no tools: %v", err)
 		return
 	}
-	t.offered = tools{gateway: opened, connection: c, self: t.Self, sealed: t.Settings.Isolation.Filesystem}
+	t.offered = tools{gateway: opened, connection: c, self: t.Self, sealed: t.Settings.Isolation.Filesystem, loopback: t.Settings.Isolation.Loopback}
 	var secrets []string
 	for _, s := range t.Seats {
 		if a, err := opened.Access(int(s.Number)); err == nil {
@@ -353,8 +354,8 @@ type toolAccess struct {
 	Binds []sandbox.Bind
 }
 
-// access is the way of one candidate: over loopback where it shares the host's
-// network, and otherwise through a socket and a bridge. home is its HOME as it
+// access is the way of one candidate: over loopback where it shares that with
+// the host, and otherwise through a socket and a bridge. home is its HOME as it
 // sees it.
 func (o tools) access(s Seat, network sandbox.Network, home string) (toolAccess, error) {
 	if o.gateway == nil {
@@ -370,7 +371,7 @@ func (o tools) access(s Seat, network sandbox.Network, home string) (toolAccess,
 		a.Socket = socketPlace
 	}
 	switch {
-	case network != sandbox.NetworkNone:
+	case network != sandbox.NetworkNone && o.loopback:
 		t.Files = gateway.Configs(a)
 	case a.Socket == "":
 		return toolAccess{}, errors.New("no socket can be made for its tools: choose a shorter --work-dir")

@@ -157,7 +157,7 @@ func (b *bench) ask(ctx context.Context, i int, h Hook, payload hook.Payload) (k
 	at, ended := b.place(o.shadow)
 	defer ended()
 	payload.Cwd = filepath.Join(sandbox.Spec{Root: at.Root, Home: at.Home, Seen: at.Seen}.Place().Root, filepath.FromSlash(at.WorkDir))
-	out, res, err := h.Run(ctx, b.Sandbox, at, payload)
+	out, res, err := h.Run(ctx, b.box(b.seat.Number, phaseHook), at, payload)
 	kept.DurationMS = res.Duration.Milliseconds()
 	b.keepHookLog(h, fmt.Sprintf("tool-%d-%d", b.round, i), res)
 	if errors.Is(err, proc.ErrSupervisorLost) {
@@ -231,7 +231,7 @@ func (b *bench) use(ctx context.Context, t PackageTool, input json.RawMessage) (
 	defer ended()
 	at.Home = home
 	b.emit(event.Activity{Number: int(b.seat.Number), Text: fmt.Sprintf("the tool %s of %s", term.Clean(t.Name, 80), term.Clean(t.Plugin, 80))})
-	res, err := t.Run(ctx, b.Sandbox, at, input)
+	res, err := t.Run(ctx, b.box(b.seat.Number, phaseTool), at, input)
 	switch {
 	case ctx.Err() != nil:
 		return ToolResult{}, errors.New(roundEnded)

@@ -93,7 +93,7 @@ func (t *turn) runBaseline(ctx context.Context, i int) (verify.Base, sandbox.Res
 		return verify.Base{}, sandbox.Result{}, err
 	}
 	defer t.discard(ctx, shadow)
-	res, err := t.Sandbox.Run(ctx, sandbox.Spec{
+	res, err := t.box(0, phaseBaseline).Run(ctx, sandbox.Spec{
 		Argv: t.Settings.Test, Root: shadow.Root(), WorkDir: t.Repo.Prefix(), Home: shadow.Home(), Enter: sandbox.Entry(shadow.Enter()), Seen: t.seen(),
 		Env: plan.Environment(t.Settings.Test), Network: sandbox.NetworkNone, Ports: portsOf(t.ports, 0), Timeout: t.TestLimit,
 	})
@@ -209,7 +209,7 @@ func (l *life) askAfter(ctx context.Context, p Plugin, sealed *worktree.Sealed, 
 		return kept, sandbox.Result{}, lifeEnds(candidate.Infrastructure, "look at the repository: %v", err)
 	}
 	at := l.place(shadow, n, l.startedProcess)
-	resp, res, err := p.Ask(ctx, l.Sandbox, at, wire.Request{After: &wire.AfterRequest{
+	resp, res, err := p.Ask(ctx, l.box(l.seat.Number, phaseVerify), at, wire.Request{After: &wire.AfterRequest{
 		ProtocolVersion: wire.Version, Wrapper: p.Wrapper, Round: uint32(l.round), Goal: l.Task,
 		Candidate: l.grant(at, l.seat.Number.Handle()),
 		Turn: wire.Turn{

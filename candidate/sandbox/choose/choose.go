@@ -9,16 +9,18 @@ import (
 
 	"github.com/bestof-dev/bestof/candidate/sandbox"
 	"github.com/bestof-dev/bestof/candidate/sandbox/bwrap"
+	"github.com/bestof-dev/bestof/candidate/sandbox/docker"
 	"github.com/bestof-dev/bestof/candidate/sandbox/process"
 )
 
 // ErrNotThere means a sandbox that this version does not have.
 var ErrNotThere = errors.New("this version of bestof has no such sandbox")
 
-// Choose makes the sandbox of a name: "auto", "bwrap" or "process". Auto is
-// bwrap where it works and process otherwise; the note then says in one line
-// why the stronger one is not in force. It is empty when there is nothing to
-// say. A sandbox asked for by name is never replaced by another.
+// Choose makes the sandbox of a name: "auto", "bwrap" or "process".
+// Auto is bwrap where it works and process otherwise; the note then says in one
+// line why the stronger one is not in force. It is empty when there is nothing
+// to say. A sandbox asked for by name is never replaced by another. Docker is
+// only had by name, and not from here: it needs an image, see docker.Open.
 func Choose(ctx context.Context, name string, o sandbox.Options) (s sandbox.Sandbox, note string, err error) {
 	switch name {
 	case "process":
@@ -40,9 +42,9 @@ func Choose(ctx context.Context, name string, o sandbox.Options) (s sandbox.Sand
 		}
 		return process.New(o), fmt.Sprintf("using plain processes, since %s cannot be used: %s. %s", u.Sandbox, u.Reason, u.Remedy), nil
 	case "docker":
-		return nil, "", fmt.Errorf("sandbox docker: %w yet; choose auto, bwrap or process", ErrNotThere)
+		return nil, "", docker.ErrNoImage
 	}
-	return nil, "", fmt.Errorf("sandbox %q: %w; choose auto, bwrap or process", name, ErrNotThere)
+	return nil, "", fmt.Errorf("sandbox %q: %w; choose auto, bwrap, docker or process", name, ErrNotThere)
 }
 
 // A Finding is one line for doctor.
@@ -52,9 +54,10 @@ type Finding struct {
 	Detail    string             `json:"detail"`           // what was found
 	Remedy    string             `json:"remedy,omitempty"` // what to do when it is not OK
 	Isolation *sandbox.Isolation `json:"isolation,omitempty"`
+	Engine    *docker.Facts      `json:"engine,omitempty"`
 }
 
-// Probe tries every sandbox, best first, and says what each can keep.
+// Probe tries every sandbox and says what each can keep.
 func Probe(ctx context.Context, o sandbox.Options) []Finding {
 	var found []Finding
 	b, err := bwrap.New(ctx, o)
@@ -71,7 +74,21 @@ func Probe(ctx context.Context, o sandbox.Options) []Finding {
 	if !p.Isolation.Network {
 		p.Remedy = "Allow user namespaces, so that the network can be kept away."
 	}
-	return append(found, p)
+	return append(found, p, probeDocker(ctx, o))
+}
+
+// probeDocker asks the engine what it is. Whether an image has what a task
+// needs only a run can tell.
+func probeDocker(ctx context.Context, o sandbox.Options) Finding {
+	facts, err := docker.Probe(ctx, o.Environ)
+	var u *sandbox.Unavailable
+	switch {
+	case err == nil:
+		return Finding{Name: "docker", OK: true, Detail: facts.Words() + " at " + facts.Host, Engine: &facts}
+	case errors.As(err, &u):
+		return Finding{Name: u.Sandbox, Detail: u.Reason, Remedy: u.Remedy}
+	}
+	return Finding{Name: "docker", Detail: err.Error()}
 }
 
 func finding(s sandbox.Sandbox) Finding {

@@ -19,9 +19,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+const noEngine = "DOCKER_HOST=unix:///no/such/socket"
+
 var (
-	withBwrap = sandbox.Options{Environ: []string{"PATH=/usr/bin:/bin"}}
-	without   = sandbox.Options{Environ: []string{"PATH=/none"}}
+	withBwrap = sandbox.Options{Environ: []string{"PATH=/usr/bin:/bin", noEngine}}
+	without   = sandbox.Options{Environ: []string{"PATH=/none", noEngine}}
 )
 
 func TestChoose(t *testing.T) {
@@ -38,7 +40,7 @@ func TestChoose(t *testing.T) {
 		{name: "process", options: withBwrap, want: "process"},
 		{name: "bwrap", options: withBwrap, want: "bwrap"},
 		{name: "bwrap", options: without, fails: "bwrap is not on the PATH"},
-		{name: "docker", options: withBwrap, fails: "sandbox docker: this version of bestof has no such sandbox yet; choose auto, bwrap or process"},
+		{name: "docker", options: withBwrap, fails: "docker: no image was chosen"},
 		{name: "chroot", options: withBwrap, fails: `sandbox "chroot": this version`},
 	} {
 		s, note, err := choose.Choose(t.Context(), c.name, c.options)
@@ -56,8 +58,10 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	var u *sandbox.Unavailable
-	if _, _, err := choose.Choose(t.Context(), "bwrap", without); !errors.As(err, &u) || u.Remedy == "" {
-		t.Errorf("no bwrap: %v", err)
+	for _, name := range []string{"bwrap", "docker"} {
+		if _, _, err := choose.Choose(t.Context(), name, without); !errors.As(err, &u) || u.Remedy == "" {
+			t.Errorf("no %s: %v", name, err)
+		}
 	}
 }
 
@@ -72,7 +76,7 @@ func TestChooseDoesNotHideAnEndedContext(t *testing.T) {
 func TestProbe(t *testing.T) {
 	names := func(found []choose.Finding) (all []string) {
 		for _, f := range found {
-			if f.Detail == "" || !f.OK && f.Remedy == "" || f.OK != (f.Isolation != nil) {
+			if f.Detail == "" || !f.OK && f.Remedy == "" || f.OK != (f.Isolation != nil || f.Engine != nil) {
 				t.Errorf("finding %+v", f)
 			}
 			if f.OK {

@@ -111,6 +111,9 @@ type Sandbox struct {
 	named   string          // Options.Image
 }
 
+// ErrNoImage means that nobody said what containers are made of.
+var ErrNoImage error = &sandbox.Unavailable{Sandbox: "docker", Reason: "no image was chosen", Remedy: "Name one with --image that has what the task needs."}
+
 // New finds the operator's engine, asks it once what it is, and looks for the
 // image. The error is a *sandbox.Unavailable when there is no engine that can
 // be used, or no such image.
@@ -119,7 +122,7 @@ func New(ctx context.Context, o sandbox.Options, d Options) (*Sandbox, error) {
 		return nil, fmt.Errorf("docker: %w", err)
 	}
 	if d.Image == "" {
-		return nil, unavailable("no image was chosen", "Name one with --image: an image of the engine that has what the task needs.")
+		return nil, ErrNoImage
 	}
 	c, f, err := ask(ctx, o.Environ)
 	if err != nil {

@@ -75,6 +75,16 @@ func dial(environ []string) (*client.Client, error) {
 	return c, nil
 }
 
+// Probe asks the operator's engine what it is. The error is a
+// *sandbox.Unavailable when it cannot be used.
+func Probe(ctx context.Context, environ []string) (Facts, error) {
+	c, f, err := ask(ctx, environ)
+	if err != nil {
+		return f, err
+	}
+	return f, c.Close()
+}
+
 // ask finds the engine and asks it what it is.
 func ask(ctx context.Context, environ []string) (*client.Client, Facts, error) {
 	c, err := dial(environ)

@@ -19,7 +19,7 @@ func newSandbox(o sandbox.Options) (sandbox.Sandbox, error) {
 func TestMain(m *testing.M) { os.Exit(sandboxtest.Main(m, newSandbox)) }
 
 func TestContract(t *testing.T) {
-	sandboxtest.Run(t, newSandbox, sandboxtest.Expect{Name: "fake", Pretend: true})
+	sandboxtest.Run(t, newSandbox, sandboxtest.Expect{Name: "fake", Loopback: true, Pretend: true})
 }
 
 func spec(t *testing.T, argv ...string) sandbox.Spec {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bestof-dev/bestof/candidate/sandbox"
 	"github.com/bestof-dev/bestof/internal/term"
 	"github.com/bestof-dev/bestof/orchestrator"
 	"github.com/bestof-dev/bestof/orchestrator/record"
@@ -28,7 +30,7 @@ func (a *app) gcCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "gc",
 		Short: "Remove what runs left behind",
-		Long: `Ends processes and removes shadows and mounts of runs whose orchestrator is dead,
+		Long: `Ends processes and removes shadows, mounts and containers of runs whose orchestrator is dead,
 empties the trash, and keeps the cached bases within their budget. Records of
 runs are kept unless --keep or --older-than says otherwise. Nothing is removed
 that does not carry bestof's own mark.`,
@@ -54,6 +56,8 @@ type gcReport struct {
 	Mounts  []string `json:"mounts"`
 	Trash   []string `json:"trash"`
 	Bytes   int64    `json:"bytes"`
+
+	Containers []string `json:"containers"`
 }
 
 func (a *app) runGC(ctx context.Context, o gcOptions, given func(string) bool) error {
@@ -81,6 +85,10 @@ func (a *app) runGC(ctx context.Context, o gcOptions, given func(string) bool) e
 		return err
 	}
 	report := gcReport{Schema: "bestof.gc/1", DryRun: o.dryRun, Records: []string{}}
+	var absent *sandbox.Unavailable
+	if report.Containers, err = a.reapContainers(ctx, o.dryRun); err != nil && !errors.As(err, &absent) {
+		return statusError{orchestrator.ExitInfrastructure, err}
+	}
 	if given("keep") || o.keep > 0 || o.olderThan > 0 {
 		docs, _, err := s.records.List(0)
 		if err != nil {
@@ -112,7 +120,7 @@ func (a *app) runGC(ctx context.Context, o gcOptions, given func(string) bool) e
 	for _, part := range []struct {
 		what  string
 		names []string
-	}{{"record", report.Records}, {"shadows of run", report.Runs}, {"base", report.Bases}, {"mount", report.Mounts}, {"trash", report.Trash}} {
+	}{{"record", report.Records}, {"shadows of run", report.Runs}, {"base", report.Bases}, {"mount", report.Mounts}, {"container", report.Containers}, {"trash", report.Trash}} {
 		for _, name := range part.names {
 			fmt.Fprintf(a.Out, "%s %s %s\n", verb, part.what, term.Clean(name, 200))
 		}

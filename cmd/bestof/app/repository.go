@@ -74,6 +74,11 @@ func (a *app) settle(ctx context.Context, s *site) error {
 			a.warn("that could not be written down: %v", err)
 		}
 	}
+	if inContainers(abandoned) {
+		if _, err := a.reapContainers(ctx, false); err != nil {
+			a.warn("containers were not removed (`bestof gc` removes them): %v", err)
+		}
+	}
 	if len(abandoned) > 0 {
 		// Its shadows go too. A failure here costs disk, not correctness.
 		if _, err := s.store.GC(ctx, worktree.GCOptions{Now: time.Now()}); err != nil {

@@ -1,0 +1,31 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/bestof-dev/bestof/candidate/sandbox/docker"
+	"github.com/bestof-dev/bestof/orchestrator/record"
+)
+
+// inContainers reports whether one of the runs had containers.
+func inContainers(docs []record.Document) bool {
+	for _, d := range docs {
+		if d.Settings.Isolation.Name == "docker" {
+			return true
+		}
+	}
+	return false
+}
+
+// reapContainers removes the containers whose orchestrator is dead, of any
+// repository. They have ended by themselves when it died, so an engine that
+// does not answer leaves clutter and nothing that works.
+func (a *app) reapContainers(ctx context.Context, dryRun bool) ([]string, error) {
+	gone, err := docker.Reap(ctx, a.Environ, dryRun)
+	ids := []string{}
+	for _, c := range gone {
+		ids = append(ids, fmt.Sprintf("%.12s", c.ID))
+	}
+	return ids, err
+}
