@@ -100,6 +100,16 @@ func (s Spec) Check() error {
 			return fmt.Errorf("what enters namespaces, %q, is not an absolute path", argv[0])
 		}
 	}
+	for i, f := range s.Forwards {
+		switch {
+		case s.Network != NetworkNone:
+			return errors.New("forwards need a loopback of the program's own: they go with the network none")
+		case f.Port < 1 || f.Port > 65535 || slices.ContainsFunc(s.Forwards[:i], func(g Forward) bool { return g.Port == f.Port }):
+			return fmt.Errorf("port %d cannot be forwarded", f.Port)
+		case !filepath.IsAbs(f.Socket) || filepath.Clean(f.Socket) != f.Socket:
+			return fmt.Errorf("socket %q is not a clean absolute path", f.Socket)
+		}
+	}
 	for _, b := range s.Binds {
 		for _, p := range []string{b.Source, b.Target} {
 			if !filepath.IsAbs(p) || filepath.Clean(p) != p || p == "/" {
@@ -135,6 +145,14 @@ func (s Spec) Dir() (dir, reason string, err error) {
 		return "", s.WorkDir + " is not a directory", nil
 	}
 	return filepath.Join(s.Root, filepath.FromSlash(s.WorkDir)), "", nil
+}
+
+// ToolsNetwork is the network of which tools are told.
+func (s Spec) ToolsNetwork() Network {
+	if s.Online && len(s.Forwards) > 0 {
+		return NetworkHost
+	}
+	return s.Network
 }
 
 // Unmoved refuses a Spec that wants to be seen elsewhere, for sandboxes that

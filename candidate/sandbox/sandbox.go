@@ -25,6 +25,12 @@ type Bind struct {
 	Target string // absolute path inside; sandboxes that cannot rename use Source
 }
 
+// A Forward leads from a TCP port of a program's loopback to a unix socket.
+type Forward struct {
+	Port   int    // on 127.0.0.1 inside of the sandbox, and on ::1 where that is
+	Socket string // absolute host path
+}
+
 // A Spec is one program run. It is plain data: it can be written down and run
 // again elsewhere. All paths are absolute host paths unless said otherwise.
 type Spec struct {
@@ -39,13 +45,18 @@ type Spec struct {
 	Stdin   []byte            // empty means an empty stdin, never the operator's
 	Binds   []Bind            // more to see, read-only
 	Network Network
-	Ports   PortBlock     // announced in the environment as BESTOF_PORT_BASE and BESTOF_PORT_COUNT
-	Timeout time.Duration // wall time before the tree is ended; required
-	Grace   time.Duration // between TERM and KILL; 0 means 2 s
-	Head    int           // bytes kept from the beginning of stdout and of stderr each; 0 means 256 KiB
-	Tail    int           // bytes kept from the end of each; 0 means 256 KiB
-	Log     io.Writer     // receives stdout and stderr as they come, interleaved, capped like the captures; may be nil
-	Started func(Process) // told once, before the program runs, what to reap after a crash; may be nil
+	// Forwards lead from ports of the program's own loopback to sockets of the
+	// host's, with NetworkNone only; nothing else is reached. Online says that
+	// they lead far enough that tools need not be told to stay offline.
+	Forwards []Forward
+	Online   bool
+	Ports    PortBlock     // announced in the environment as BESTOF_PORT_BASE and BESTOF_PORT_COUNT
+	Timeout  time.Duration // wall time before the tree is ended; required
+	Grace    time.Duration // between TERM and KILL; 0 means 2 s
+	Head     int           // bytes kept from the beginning of stdout and of stderr each; 0 means 256 KiB
+	Tail     int           // bytes kept from the end of each; 0 means 256 KiB
+	Log      io.Writer     // receives stdout and stderr as they come, interleaved, capped like the captures; may be nil
+	Started  func(Process) // told once, before the program runs, what to reap after a crash; may be nil
 
 	// Labels mark what a sandbox leaves with others, such as an engine's
 	// container: "bestof.run", "bestof.candidate", "bestof.phase".

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/candidate/sandbox/inside"
 	"github.com/bestof-dev/bestof/candidate/sandbox/toolchain"
 	"github.com/bestof-dev/bestof/internal/proc"
 )
@@ -129,6 +130,11 @@ func (s *Sandbox) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, e
 	if err := spec.Check(); err != nil {
 		return sandbox.Result{}, fmt.Errorf("bwrap sandbox: %w", err)
 	}
+	network := spec.ToolsNetwork()
+	spec, done, err := inside.Wrap(spec, true)
+	if err != nil {
+		return sandbox.Result{}, fmt.Errorf("bwrap sandbox: %w", err)
+	}
 	dir, reason, err := spec.Dir()
 	if err != nil {
 		return sandbox.Result{}, fmt.Errorf("bwrap sandbox: %w", err)
@@ -146,7 +152,7 @@ func (s *Sandbox) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, e
 	// The arguments go through a descriptor: the program can read the command
 	// line of its first process, and host paths are none of its business.
 	argv := append([]string{s.path, "--json-status-fd", "3", "--args", "4", "--"}, spec.Argv...)
-	c := spec.Command(argv, "/", s.options.Environment(spec, s.tools.Env(spec.Place().Home, spec.Network)))
+	c := spec.Command(argv, "/", s.options.Environment(spec, s.tools.Env(spec.Place().Home, network)))
 	c.Report, c.Wrapper = true, true
 	c.Files = [][]byte{[]byte(strings.Join(args, "\x00") + "\x00"), s.passwd(spec), s.group()}
 	res, err := proc.Run(ctx, c)
@@ -160,7 +166,7 @@ func (s *Sandbox) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, e
 		}
 		return out, nil
 	}
-	return s.decode(out, res.Report)
+	return done(s.decode(out, res.Report))
 }
 
 // decode tells the program's end from bwrap's own. bwrap reports an exit code

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/candidate/sandbox/inside"
 	"github.com/bestof-dev/bestof/candidate/sandbox/toolchain"
 	"github.com/bestof-dev/bestof/internal/proc"
 )
@@ -66,6 +67,14 @@ func (s *Sandbox) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, e
 	if err := errors.Join(spec.Check(), spec.Unmoved()); err != nil {
 		return sandbox.Result{}, fmt.Errorf("process sandbox: %w", err)
 	}
+	if len(spec.Forwards) > 0 && !s.offline {
+		return sandbox.Result{}, errors.New("process sandbox: the network cannot be kept away here, so nothing can be let through in its place")
+	}
+	network := spec.ToolsNetwork()
+	spec, done, err := inside.Wrap(spec, false)
+	if err != nil {
+		return sandbox.Result{}, fmt.Errorf("process sandbox: %w", err)
+	}
 	dir, reason, err := spec.Dir()
 	if err != nil {
 		return sandbox.Result{}, fmt.Errorf("process sandbox: %w", err)
@@ -79,7 +88,8 @@ func (s *Sandbox) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, e
 	if err := linkHome(spec, s.tools.Home(spec.Home)); err != nil {
 		return sandbox.Result{}, fmt.Errorf("process sandbox: %w", err)
 	}
-	c := spec.Command(spec.Argv, dir, s.options.Environment(spec, s.tools.Env(spec.Home, spec.Network)))
+	tools := s.tools.Env(spec.Home, network)
+	c := spec.Command(spec.Argv, dir, s.options.Environment(spec, tools))
 	switch {
 	case spec.Network != sandbox.NetworkNone:
 	case len(c.Enter) > 0 && len(spec.Enter.Offline) > 0:
@@ -93,7 +103,7 @@ func (s *Sandbox) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, e
 	if err != nil {
 		err = fmt.Errorf("process sandbox: %w", err)
 	}
-	return sandbox.Ended(res), err
+	return done(sandbox.Ended(res), err)
 }
 
 // linkHome shows package caches inside Home by links, for want of mounts. What

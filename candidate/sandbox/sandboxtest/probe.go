@@ -42,6 +42,7 @@ var probes = map[string]fake.Program{
 	"polite":    probePolite,
 	"stat":      probeStat,
 	"dial":      probeDial,
+	"talk":      probeTalk,
 	"loopback":  probeLoopback,
 	"processes": probeProcesses,
 	"confined":  probeConfined,

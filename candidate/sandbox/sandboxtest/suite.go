@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/candidate/sandbox/inside"
 	"github.com/bestof-dev/bestof/internal/proc"
 )
 
@@ -50,6 +51,7 @@ func Main(m *testing.M, make Maker) int {
 	if code, ok := proc.Supervise(os.Args); ok {
 		return code
 	}
+	inside.Main(os.Args)
 	if code, ok := probeMain(os.Args); ok {
 		syscall.Exit(code) // at once: the race detector makes os.Exit wait a second
 	}
@@ -99,7 +101,8 @@ type suite struct {
 	make    Maker
 	expect  Expect
 	self    string
-	entered bool // Root and Home are mounts in namespaces of their own
+	entered bool   // Root and Home are mounts in namespaces of their own
+	socket  string // forwarded to in every run, unless it is empty
 }
 
 // Run tests the sandboxes that make makes. The program under test is this
@@ -114,18 +117,20 @@ func Run(t *testing.T, make Maker, e Expect) {
 	if e.Pretend {
 		return
 	}
+	t.Run("forwards", s.forwards)
 	if e.NoWay {
 		t.Run("no way in", s.noWay)
 		return
 	}
 	t.Run("entered", func(t *testing.T) {
-		inside := *s
-		inside.entered = true
-		inside.all(t)
-		t.Run("mount", inside.mount)
-		t.Run("owner", inside.owner)
-		t.Run("gone", inside.gone)
-		t.Run("needed", inside.needed)
+		in := *s
+		in.entered = true
+		in.all(t)
+		t.Run("mount", in.mount)
+		t.Run("owner", in.owner)
+		t.Run("gone", in.gone)
+		t.Run("needed", in.needed)
+		t.Run("forwards", in.forwards)
 	})
 }
 
@@ -199,6 +204,9 @@ func (s *suite) spec(t *testing.T, args ...string) sandbox.Spec {
 		Root: t.TempDir(), Home: t.TempDir(),
 		Binds:   []sandbox.Bind{{Source: s.self, Target: s.self}},
 		Network: sandbox.NetworkNone, Timeout: time.Minute,
+	}
+	if s.socket != "" {
+		spec.Forwards = []sandbox.Forward{{Port: forwardPort, Socket: s.socket}}
 	}
 	if s.entered {
 		spec.Enter = enter(t, spec.Root, spec.Home)
@@ -492,7 +500,15 @@ func (s *suite) refused(t *testing.T) {
 		"no timeout":    func(s *sandbox.Spec) { s.Timeout = 0 },
 		"no network":    func(s *sandbox.Spec) { s.Network = "" },
 		"bad name":      func(s *sandbox.Spec) { s.Env = map[string]string{"A=B": ""} },
-		"bad bind":      func(s *sandbox.Spec) { s.Binds = []sandbox.Bind{{Source: "a", Target: "/a"}} },
+		"forward on the host's network": func(s *sandbox.Spec) {
+			s.Network, s.Forwards = sandbox.NetworkHost, []sandbox.Forward{{Port: 1, Socket: "/s"}}
+		},
+		"two forwards of a port": func(s *sandbox.Spec) {
+			s.Forwards = []sandbox.Forward{{Port: 1, Socket: "/s"}, {Port: 1, Socket: "/t"}}
+		},
+		"no port":         func(s *sandbox.Spec) { s.Forwards = []sandbox.Forward{{Socket: "/s"}} },
+		"relative socket": func(s *sandbox.Spec) { s.Forwards = []sandbox.Forward{{Port: 1, Socket: "s"}} },
+		"bad bind":        func(s *sandbox.Spec) { s.Binds = []sandbox.Bind{{Source: "a", Target: "/a"}} },
 	} {
 		spec := s.spec(t, "exit", "0")
 		spoil(&spec)
