@@ -25,24 +25,27 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// Host is the engine that .ci/tools started, as a value of DOCKER_HOST; one
-// named in DOCKER_HOST is used in its place. The rule is that script's.
+// Host is the engine of DOCKER_HOST, the one that .ci/tools started, or the
+// machine's, as a value of DOCKER_HOST. The rule is that script's.
 func Host(t testing.TB) string {
 	t.Helper()
-	host := os.Getenv("DOCKER_HOST")
-	if host == "" {
-		cache := os.Getenv("XDG_CACHE_HOME")
-		if cache == "" {
-			cache = filepath.Join(os.Getenv("HOME"), ".cache")
+	cache := os.Getenv("XDG_CACHE_HOME")
+	if cache == "" {
+		cache = filepath.Join(os.Getenv("HOME"), ".cache")
+	}
+	hosts := []string{"unix://" + filepath.Join(cache, "bestof-ci", "docker", "docker.sock"), "unix:///var/run/docker.sock"}
+	if host := os.Getenv("DOCKER_HOST"); host != "" {
+		hosts = []string{host}
+	}
+	for _, host := range hosts {
+		conn, err := net.DialTimeout("unix", strings.TrimPrefix(host, "unix://"), 5*time.Second)
+		if err == nil {
+			conn.Close()
+			return host
 		}
-		host = "unix://" + filepath.Join(cache, "bestof-ci", "docker", "docker.sock")
 	}
-	conn, err := net.DialTimeout("unix", strings.TrimPrefix(host, "unix://"), 5*time.Second)
-	if err != nil {
-		t.Fatalf("no engine at %s: run `make tools` first (%v)", host, err)
-	}
-	conn.Close()
-	return host
+	t.Fatalf("no engine at %s: run `make tools` first", strings.Join(hosts, " or "))
+	return ""
 }
 
 // Client is a client of the engine.
