@@ -256,6 +256,9 @@ func (s *Store) tryBase(ctx context.Context, r *Repository, spec BaseSpec) (*Bas
 func (r *Repository) source(ctx context.Context, spec BaseSpec) (*source, error) {
 	switch spec.Kind {
 	case BaseSnapshot:
+		if r.bare {
+			return nil, ErrNoWorkTree
+		}
 		return r.snapshot(ctx, spec.Exclude)
 	case BaseHead:
 		if r.head == "" {

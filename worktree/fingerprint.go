@@ -62,6 +62,9 @@ func (r *Repository) Fingerprint(ctx context.Context) (Fingerprint, error) {
 	if err := f.hooks(filepath.Join(r.commonDir, "hooks")); err != nil {
 		return f, fmt.Errorf("fingerprint: %w", err)
 	}
+	if r.bare {
+		return f, nil
+	}
 	// The entries, not the bytes: git refreshes the index by itself.
 	index, err := r.git.Run(ctx, "ls-files", "-z", "-v", "--stage")
 	if err != nil {

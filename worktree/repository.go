@@ -28,6 +28,7 @@ type Repository struct {
 	sha256     bool
 	partial    bool // objects may be missing
 	ignoreCase bool
+	bare       bool // no work tree: root is the repository's own directory
 }
 
 // Open finds the repository that dir is in. Its error is one sentence for

@@ -131,6 +131,37 @@ func New(dir, home string) (*Git, error) {
 	return &Git{path: path, dir: dir, config: off, env: env}, nil
 }
 
+// fetching keeps a git that may reach other machines from executing what a
+// repository brings.
+var fetching = []Setting{
+	{"core.hooksPath", "/dev/null"},
+	{"core.fsmonitor", "false"},
+	{"core.pager", "cat"},
+	{"gc.auto", "0"},
+	{"maintenance.auto", "false"},
+	{"fetch.recurseSubmodules", "false"},
+	{"submodule.recurse", "false"},
+	{"transfer.fsckObjects", "true"},
+	{"protocol.ext.allow", "never"},
+}
+
+// NewFetching returns a Git that reaches what the user's own does, with his
+// credentials, keys and proxies; it asks nobody.
+func NewFetching(dir, home string) (*Git, error) {
+	g, err := New(dir, home)
+	if err != nil {
+		return nil, err
+	}
+	g.config = fetching
+	g.env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "HOME=" + home, "GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=file:git:http:https:ssh", "GIT_PAGER=cat"}
+	for _, name := range []string{"XDG_CONFIG_HOME", "SSH_AUTH_SOCK", "GIT_SSH_COMMAND", "http_proxy", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
+		if v, ok := os.LookupEnv(name); ok {
+			g.env = append(g.env, name+"="+v)
+		}
+	}
+	return g, nil
+}
+
 // With returns a copy with more configuration, which wins.
 func (g *Git) With(config ...Setting) *Git {
 	c := *g
