@@ -81,6 +81,10 @@ type Config struct {
 	// called. It is for whoever offers candidates tools in another way, and nil
 	// where nobody does.
 	Tooling func(Tooling)
+	// Prepare is the run's first step, for a sandbox that needs something which
+	// may take a while, such as an image. It says what happens, one line each.
+	// Nil when Sandbox can be used as it is.
+	Prepare func(ctx context.Context, step func(text string)) (Prepared, error)
 
 	// Config.
 	Version    string
@@ -227,6 +231,11 @@ func (t *turn) run(ctx context.Context) *ending {
 			c.Close()
 		}
 	}()
+	release, end := t.prepare(ctx)
+	defer release()
+	if end != nil {
+		return end
+	}
 	if t.watch, err = newWatch(ctx, t.Repo.Fingerprint, t.Settings.Isolation.Filesystem); err != nil {
 		return ended(ExitInfrastructure, "look at the repository: %v", err)
 	}
@@ -255,7 +264,7 @@ func (t *turn) run(ctx context.Context) *ending {
 
 func (t *turn) makeBase(ctx context.Context) *ending {
 	t.emit(event.Step{Name: "base", Text: "making the base from " + describeBase(t.BaseKind, t.BaseRev)})
-	spec := worktree.BaseSpec{Kind: t.BaseKind, Rev: t.BaseRev, History: t.Settings.History, Shadow: t.Shadow, SetupKey: t.Settings.Setup, Private: !t.Settings.Isolation.Filesystem, TryEntry: t.tryEntry}
+	spec := worktree.BaseSpec{Kind: t.BaseKind, Rev: t.BaseRev, History: t.Settings.History, Shadow: t.Shadow, SetupKey: t.setupKey(), Private: !t.Settings.Isolation.Filesystem, TryEntry: t.tryEntry}
 	if o, ok := t.Sandbox.(interface{ EntersOffline() bool }); ok {
 		spec.Offline = o.EntersOffline()
 	}
@@ -300,7 +309,7 @@ func (t *turn) makeBase(ctx context.Context) *ending {
 // tryEntry starts a program where shadows would be, in the run's sandbox: it may
 // not work inside of other namespaces although it works in its own.
 func (t *turn) tryEntry(ctx context.Context, e worktree.Entry, root, home string) error {
-	res, err := t.Sandbox.Run(ctx, sandbox.Spec{
+	res, err := t.box(0, phaseProbe).Run(ctx, sandbox.Spec{
 		Argv: []string{"true"}, Root: root, Home: home, Enter: sandbox.Entry(e), Seen: t.seen(), Network: sandbox.NetworkNone, Timeout: entryLimit,
 	})
 	if err == nil && res.End == sandbox.Deadline {
@@ -337,7 +346,7 @@ func (t *turn) setUp(ctx context.Context, root, home string) error {
 	}
 	defer log.Close()
 	clean := t.Redactor.Writer(log)
-	res, err := t.Sandbox.Run(ctx, sandbox.Spec{
+	res, err := t.box(0, phaseSetup).Run(ctx, sandbox.Spec{
 		Argv: t.Settings.Setup, Root: root, WorkDir: t.Repo.Prefix(), Home: home, Seen: t.seen(), Network: t.SetupNetwork,
 		Timeout: t.setupLimit(), Log: clean,
 	})

@@ -101,6 +101,32 @@ type Settings struct {
 	Witness        []string          `json:"witness,omitempty"` // paths that plugins said decide
 	Plugins        string            `json:"plugins,omitempty"` // as asked: all | none | NAME,…
 	MCP            string            `json:"mcp,omitempty"`     // as asked: all | none | NAME,…
+	Image          *Image            `json:"image,omitempty"`   // of the containers, with --sandbox docker
+	PluginImages   map[string]Image  `json:"plugin_images,omitempty"`
+	Limits         *Limits           `json:"limits,omitempty"` // of each program, as asked
+	Warm           bool              `json:"warm,omitempty"`
+}
+
+// Image is what containers were made of.
+type Image struct {
+	Ref    string `json:"ref"`              // as asked, or the tag of one that was built
+	Digest string `json:"digest,omitempty"` // of the registry; empty for one that was built or imported
+	ID     string `json:"id"`               // of the engine
+}
+
+// Words are the image in one line.
+func (i Image) Words() string {
+	if i.Digest != "" {
+		return i.Ref + " at " + i.Digest
+	}
+	return i.Ref + ", " + i.ID
+}
+
+// Limits of each program; 0 is what the sandbox has by itself.
+type Limits struct {
+	CPUs        float64 `json:"cpus,omitempty"`
+	MemoryBytes int64   `json:"memory_bytes,omitempty"`
+	PIDs        int64   `json:"pids,omitempty"`
 }
 
 // AgentCount is how many candidates an agent gets.

@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/bestof-dev/bestof/candidate/sandbox"
 	images "github.com/bestof-dev/bestof/candidate/sandbox/docker/image"
@@ -41,16 +42,26 @@ func (e *Engine) Fetcher(step func(text string)) images.Fetcher {
 	return images.Fetcher{Engine: e.sandbox.client, Step: step}
 }
 
+// An Outfit is what programs find besides what their image has.
+type Outfit struct {
+	Env  []string // NAME=VALUE, on top of the image's own
+	User string   // what programs are called; "" for the operator's name. Their uid is the caller's
+}
+
 // Sandbox is the second half of New: a sandbox of an image that the engine now
 // has. Several may be made, of several images.
-func (e *Engine) Sandbox(ctx context.Context, i images.Image) (*Sandbox, error) {
-	d := e.docker
+func (e *Engine) Sandbox(ctx context.Context, i images.Image, with Outfit) (*Sandbox, error) {
+	d, o := e.docker, e.options
 	d.Image = i.ID
-	s, err := newSandbox(ctx, e.sandbox.client, e.sandbox.facts, e.options, d)
+	if with.User != "" {
+		o.Environ = append(slices.Clone(o.Environ), "USER="+with.User)
+	}
+	s, err := newSandbox(ctx, e.sandbox.client, e.sandbox.facts, o, d)
 	if err != nil {
 		return nil, err
 	}
 	s.named = i.Ref
+	s.options.Base = slices.Concat(s.options.Base, with.Env)
 	return s, nil
 }
 

@@ -70,7 +70,21 @@ type agentSettings struct {
 }
 
 type sandboxSettings struct {
-	Read []string `toml:"read"`
+	Read       []string `toml:"read"`
+	Image      *string  `toml:"image"`
+	Dockerfile *string  `toml:"dockerfile"` // relative to the repository, or to $BESTOF_HOME in the operator's file
+	CPUs       *float64 `toml:"cpus"`
+	Memory     *string  `toml:"memory"`
+	PIDs       *int64   `toml:"pids"`
+	Warm       *bool    `toml:"warm"`
+}
+
+// below makes the path of the Dockerfile absolute.
+func (s *sandboxSettings) below(dir string) {
+	if s.Dockerfile != nil && !filepath.IsAbs(*s.Dockerfile) {
+		abs := filepath.Join(dir, *s.Dockerfile)
+		s.Dockerfile = &abs
+	}
 }
 
 type rankSettings struct {
@@ -80,6 +94,8 @@ type rankSettings struct {
 type pluginSettings struct {
 	Candidates *int     `toml:"candidates"`
 	Off        []string `toml:"off"` // retracted, in whichever scope they are
+	// Images are those of plugins that have one of their own, by name.
+	Images map[string]string `toml:"images"`
 }
 
 type hookSettings struct {
@@ -124,6 +140,7 @@ func trusted(value string) bool {
 func loadConfig(home, top string, trust bool) (cfg fileConfig, notices []string, err error) {
 	operator, err := readConfig(home, "config.toml", filepath.Join(home, "config.toml"))
 	label(operator.Hooks, "$BESTOF_HOME/config.toml")
+	operator.Sandbox.below(home)
 	if err != nil || top == "" {
 		return operator, nil, err
 	}
@@ -139,6 +156,7 @@ func loadConfig(home, top string, trust bool) (cfg fileConfig, notices []string,
 		return fileConfig{}, nil, err
 	}
 	label(project.Hooks, name)
+	project.Sandbox.below(top)
 	if project.MCP != (mcpSettings{}) {
 		notices = append(notices, name+": [mcp] counts for nothing: it belongs into $BESTOF_HOME/config.toml")
 	}
@@ -278,9 +296,8 @@ func merge(first, second fileConfig) fileConfig {
 	if r.Unprotect == nil {
 		r.Unprotect = s.Unprotect
 	}
-	if first.Sandbox.Read == nil {
-		first.Sandbox.Read = second.Sandbox.Read
-	}
+	first.Sandbox = first.Sandbox.or(second.Sandbox)
+	first.Plugins.Images = overlay(second.Plugins.Images, first.Plugins.Images)
 	if first.Rank.Measurements == nil {
 		first.Rank.Measurements = second.Rank.Measurements
 	}
@@ -297,6 +314,22 @@ func merge(first, second fileConfig) fileConfig {
 	}
 	first.Agents = agents
 	return first
+}
+
+// or is s where it says something, and t elsewhere. An image and a Dockerfile
+// are two answers to one question.
+func (s sandboxSettings) or(t sandboxSettings) sandboxSettings {
+	if s.Read == nil {
+		s.Read = t.Read
+	}
+	if s.Image == nil && s.Dockerfile == nil {
+		s.Image, s.Dockerfile = t.Image, t.Dockerfile
+	}
+	s.CPUs = either(s.CPUs, t.CPUs)
+	s.Memory = either(s.Memory, t.Memory)
+	s.PIDs = either(s.PIDs, t.PIDs)
+	s.Warm = either(s.Warm, t.Warm)
+	return s
 }
 
 func either[T any](a, b *T) *T {

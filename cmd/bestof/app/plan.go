@@ -14,7 +14,6 @@ import (
 	"github.com/bestof-dev/bestof/candidate"
 	"github.com/bestof-dev/bestof/candidate/agent"
 	"github.com/bestof-dev/bestof/candidate/sandbox"
-	"github.com/bestof-dev/bestof/candidate/sandbox/choose"
 	"github.com/bestof-dev/bestof/internal/argv"
 	"github.com/bestof-dev/bestof/internal/redact"
 	"github.com/bestof-dev/bestof/internal/term"
@@ -82,10 +81,6 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 	if err != nil {
 		return none, err
 	}
-	setup, err := splitCommand("--setup", o.setup)
-	if err != nil {
-		return none, err
-	}
 	plugins, err := a.takePart(s, o.plugins, file.Plugins.Off)
 	if err != nil {
 		return none, err
@@ -105,7 +100,7 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 	if err != nil {
 		return none, err
 	}
-	if err := a.canRun(seats, o.network); err != nil {
+	if err := a.canRun(seats, o.network, o.sandbox == "docker"); err != nil {
 		return none, err
 	}
 	goals, err := file.goals()
@@ -114,12 +109,13 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 	}
 	hidden := []string{s.repo.Root(), s.home, s.scratch}
 	options := sandbox.Options{Environ: a.Environ, Read: expandHome(file.Sandbox.Read, a.getenv("HOME")), Hidden: hidden}
-	sb, note, err := choose.Choose(ctx, o.sandbox, options)
+	box, err := a.box(ctx, s, &o, file, options, plugins)
 	if err != nil {
-		return none, usageError{err}
+		return none, err
 	}
-	if note != "" {
-		a.warn("%s", note)
+	setup, err := splitCommand("--setup", o.setup)
+	if err != nil {
+		return none, err
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -140,7 +136,7 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 		}
 	}
 	cfg := orchestrator.Config{
-		Repo: s.repo, Store: s.store, Sandbox: sb, Self: self, Now: time.Now, Redactor: redact.New(redact.FromEnviron(a.Environ)),
+		Repo: s.repo, Store: s.store, Sandbox: box.sandbox, Prepare: box.prepare, Self: self, Now: time.Now, Redactor: redact.New(redact.FromEnviron(a.Environ)),
 		Version: version(), Task: o.task, RevisionOf: o.revisionOf, Seats: seats,
 		Shadow: worktree.ShadowKind(strings.TrimPrefix(o.shadow, "auto")), BaseKind: kind, BaseRev: rev,
 		Protect: o.protect, Unprotect: o.unprotect,
@@ -148,15 +144,16 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 		SetupNetwork: sandbox.Network(o.setupNetwork), VerifyTimeouts: o.verifyTimeouts,
 		Settings: record.Settings{
 			Candidates: len(seats), Agents: counts, Test: test, Expect: o.expect, Setup: setup, Base: o.base, History: history,
-			Isolation: sb.Isolation(), Network: sandbox.Network(o.network), TimeoutMS: o.timeout.Milliseconds(), DeadlineMS: o.deadline.Milliseconds(),
+			Isolation: box.isolation, Network: sandbox.Network(o.network), TimeoutMS: o.timeout.Milliseconds(), DeadlineMS: o.deadline.Milliseconds(),
 			Jobs: o.jobs, Protect: o.protect, ExtraProtect: o.protect, Unprotect: o.unprotect, Repeat: o.repeat, Stop: o.stop, Adopt: o.adopt,
 			MaxHolds: o.holds, AllowUndecided: o.allow == "undecided", Rank: goals, TestTimeoutMS: o.testTimeout.Milliseconds(),
 			Plugins: o.plugins, MCP: o.mcp, Rev: rev, Sandbox: o.sandbox, ShadowKind: o.shadow, SetupNetwork: sandbox.Network(o.setupNetwork), VerifyTimeouts: o.verifyTimeouts,
+			Image: box.image, Limits: o.image.limits(), Warm: o.image.warm,
 		},
 	}
 	for _, p := range plugins {
-		cfg.Plugins = append(cfg.Plugins, turnPlugin(p, o.task, options))
-		cfg.Hooks = append(cfg.Hooks, pluginHooks(p, options)...)
+		cfg.Plugins = append(cfg.Plugins, turnPlugin(p, o.task, &box.outfits))
+		cfg.Hooks = append(cfg.Hooks, pluginHooks(p, &box.outfits)...)
 	}
 	cfg.Hooks = append(cfg.Hooks, file.hooks()...)
 	if cfg.Servers, err = a.servers(s, o.mcp); err != nil {
@@ -237,14 +234,14 @@ func sortedKeys[V any](m map[string]V) []string {
 }
 
 // canRun refuses agents whose program is not there, or that need a network
-// which the run does not open.
-func (a *app) canRun(seats []orchestrator.Seat, network string) error {
+// which the run does not open. What an image holds shows when it is used.
+func (a *app) canRun(seats []orchestrator.Seat, network string, inImage bool) error {
 	for _, s := range seats {
 		d := s.Agent
 		if d.Network == agent.NetworkHost && network != "host" {
 			return usagef("agent %s has to reach its model over the network: add --network host (everything that a candidate starts can then use it)", d.Name)
 		}
-		if d.Builtin {
+		if d.Builtin || inImage {
 			continue
 		}
 		if _, err := lookPath(d.Command[0], a.getenv("PATH")); err != nil {

@@ -98,6 +98,7 @@ func optionsOf(doc record.Document) runOptions {
 		shadow: s.ShadowKind, timeout: milliseconds(s.TimeoutMS), testTimeout: milliseconds(s.TestTimeoutMS), deadline: milliseconds(s.DeadlineMS),
 		jobs: s.Jobs, protect: s.ExtraProtect, unprotect: s.Unprotect, repeat: s.Repeat, holds: s.MaxHolds, stop: s.Stop, adopt: s.Adopt,
 		history: history, verifyTimeouts: s.VerifyTimeouts, plugins: s.Plugins, mcp: s.MCP,
+		image: imagesOf(s),
 	}
 }
 

@@ -58,6 +58,7 @@ type runOptions struct {
 	plugins        string
 	mcp            string
 	dryRun         bool
+	image          imageOptions
 
 	// Not flags: what revise and demo pass on.
 	task       string
@@ -74,7 +75,8 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.base, "base", "snapshot", "what candidates start from: snapshot (your tree as it is) | head | any `REV`")
 	f.StringVar(&o.expect, "expect", orchestrator.ExpectFlip, "flip: the test fails now and must pass; pass: it passes now and must still pass")
 	f.StringVar(&o.allow, "allow", "", "undecided: rank candidates without evidence")
-	f.StringVar(&o.sandbox, "sandbox", "auto", "how candidates are kept in: auto | process | bwrap")
+	f.StringVar(&o.sandbox, "sandbox", "auto", "how candidates are kept in: auto | process | bwrap | docker")
+	o.image.addFlags(f)
 	f.StringVar(&o.network, "network", "none", "what candidates reach: none | host; verification never has a network")
 	f.StringVar(&o.shadow, "shadow", "auto", "how shadows are made: auto | overlay | userns | btrfs | reflink | copy")
 	f.DurationVar(&o.timeout, "timeout", 15*time.Minute, "time for each candidate, all its rounds together")
@@ -117,7 +119,7 @@ TASK is one argument, or - to read it from standard input.`,
 	}
 	o.addFlags(c.Flags())
 	for flag, values := range map[string][]string{
-		"sandbox": {"auto", "process", "bwrap"}, "network": {"none", "host"}, "shadow": {"auto", "overlay", "userns", "btrfs", "reflink", "copy"}, "setup-network": {"none", "host"},
+		"sandbox": {"auto", "process", "bwrap", "docker"}, "network": {"none", "host"}, "shadow": {"auto", "overlay", "userns", "btrfs", "reflink", "copy"}, "setup-network": {"none", "host"},
 		"expect": {"flip", "pass"}, "stop": {"all", "first"}, "adopt": {"none", "apply", "branch"}, "base": {"snapshot", "head"}, "allow": {"undecided"},
 	} {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
@@ -137,6 +139,7 @@ func (a *app) runRun(ctx context.Context, o runOptions, given func(flag string) 
 		return err
 	}
 	o.fill(file.Run, given)
+	o.image.fill(file.Sandbox, given)
 	if o.task == "" {
 		if o.task, err = a.readTask(o, args); err != nil {
 			return err

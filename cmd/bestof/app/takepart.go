@@ -48,13 +48,14 @@ func (a *app) takePart(s *site, asked string, off []string) ([]store.Installed, 
 
 // turnPlugin is an installed plugin as a turn knows it. What it did not
 // declare is not set, so that it is never asked.
-func turnPlugin(p store.Installed, task string, o sandbox.Options) orchestrator.Plugin {
-	in := call.Plugin{Package: p.Package, Dir: p.Dir}
+func turnPlugin(p store.Installed, task string, f *outfits) orchestrator.Plugin {
+	in, name := call.Plugin{Package: p.Package, Dir: p.Dir}, string(p.Name)
 	t := orchestrator.Plugin{
 		Name: string(p.Name), Wrapper: p.Driven(),
 		Before: p.Runtime != nil && p.Loop.Answers(wire.BeforeTurn), After: p.Runtime != nil && p.Loop.Answers(wire.AfterTurn),
 		Origin: record.Plugin{Name: string(p.Name), Level: p.Loop.Level.String(), Scope: string(p.Scope), Digest: p.Tree.Digest, Network: p.Network()},
 		Ask: func(ctx context.Context, sb sandbox.Sandbox, at call.Place, req wire.Request) (wire.Response, sandbox.Result, error) {
+			sb, o := f.of(name, sb)
 			return in.Exchange(ctx, sb, o, at, req)
 		},
 	}
@@ -69,6 +70,7 @@ func turnPlugin(p store.Installed, task string, o sandbox.Options) orchestrator.
 		t.Tools = append(t.Tools, orchestrator.PackageTool{
 			Plugin: string(p.Name), Name: tool.Name, Description: tool.Description, Schema: tool.Schema(), Risk: p.RiskOf(tool).String(),
 			Run: func(ctx context.Context, sb sandbox.Sandbox, at call.Place, arguments []byte) (sandbox.Result, error) {
+				sb, _ = f.of(name, sb)
 				return in.Tool(ctx, sb, at, tool.Name, arguments)
 			},
 		})
@@ -80,7 +82,7 @@ func turnPlugin(p store.Installed, task string, o sandbox.Options) orchestrator.
 }
 
 // pluginHooks are the moments that this host sees and the plugin declared.
-func pluginHooks(p store.Installed, o sandbox.Options) []orchestrator.Hook {
+func pluginHooks(p store.Installed, f *outfits) []orchestrator.Hook {
 	if p.Runtime == nil {
 		return nil
 	}
@@ -91,6 +93,7 @@ func pluginHooks(p store.Installed, o sandbox.Options) []orchestrator.Hook {
 			hooks = append(hooks, orchestrator.Hook{
 				Event: e, From: string(p.Name), Network: p.Network(), Point: p.Loop.Answers(wire.AfterTurn),
 				Run: func(ctx context.Context, sb sandbox.Sandbox, at call.Place, payload hook.Payload) ([]byte, sandbox.Result, error) {
+					sb, o := f.of(string(p.Name), sb)
 					return in.Hook(ctx, sb, o, at, payload)
 				},
 			})
