@@ -13,6 +13,9 @@ type Base struct {
 	ExitCode *int          // nil when it did not exit
 	Tests    Tests
 	Reason   string // why it is Unobserved
+
+	Expected *Expected // nil where the runner is not known, or cannot be observed
+	Weak     string    // why Expected is nil
 }
 
 // Baseline reads a run of the test on the untouched base. It failed only if it

@@ -45,25 +45,40 @@ type testRun struct {
 	tests    Tests
 }
 
+// A command is one process that an adapter, or the verifier itself, starts.
+type command struct {
+	argv   []string
+	dir    string
+	env    []string  // nil for this process's own
+	stdout io.Writer // what gets all of stdout instead of the counter and the log; may be nil
+}
+
 // pipeGrace is how long output is awaited from processes that outlive the test
 // in a session of their own.
 const pipeGrace = 500 * time.Millisecond
 
-// runTest runs the test with its output going to stderr, clipped. An error
-// means that it could not be started.
+// runTest runs the granted test with its output going to stderr, clipped. An
+// error means that it could not be started.
 func runTest(c *wire.Grant, timeout time.Duration, stderr io.Writer) (testRun, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, c.Test.Program, c.Test.Args...)
-	cmd.Dir = c.Root
+	return command{argv: append([]string{c.Test.Program}, c.Test.Args...), dir: c.Root}.run(ctx, stderr)
+}
+
+// run runs the command until it ends or ctx does, in a process group of its
+// own, of which nothing is left. Its output is shown, clipped.
+func (c command) run(ctx context.Context, show io.Writer) (testRun, error) {
+	cmd := exec.CommandContext(ctx, c.argv[0], c.argv[1:]...)
+	cmd.Dir, cmd.Env = c.dir, c.env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 
-	shown := &shared{w: stderr}
+	shown := &shared{w: show}
 	out, err := newStream(shown)
 	if err != nil {
 		return testRun{}, err
 	}
+	out.instead = c.stdout
 	defer out.r.Close()
 	errs, err := newStream(shown)
 	if err != nil {
@@ -103,9 +118,10 @@ func runTest(c *wire.Grant, timeout time.Duration, stderr io.Writer) (testRun, e
 // A stream carries one output of the test to where it is counted, and clipped
 // to where it is shown.
 type stream struct {
-	r, w  *os.File
-	tally tally
-	shown *proc.Capture
+	r, w    *os.File
+	tally   tally
+	shown   *proc.Capture
+	instead io.Writer // of tally and shown; may be nil
 }
 
 func newStream(shown io.Writer) (*stream, error) {
@@ -117,7 +133,13 @@ func newStream(shown io.Writer) (*stream, error) {
 const clip = 128 << 10
 
 // copy ends when nobody can write any more, or at the read deadline.
-func (s *stream) copy() { _, _ = io.Copy(io.MultiWriter(&s.tally, s.shown), s.r) }
+func (s *stream) copy() {
+	if s.instead != nil {
+		_, _ = io.Copy(s.instead, s.r)
+		return
+	}
+	_, _ = io.Copy(io.MultiWriter(&s.tally, s.shown), s.r)
+}
 
 // A shared writer passes on whole writes of several streams, and remembers how
 // the last one ended. Errors of w are ignored: what is shown decides nothing.

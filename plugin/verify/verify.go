@@ -21,6 +21,10 @@ import (
 const (
 	ExitCode = "test-command-exit-code"
 	Duration = "test-duration-ms"
+
+	// Reported beside them where the runner is known.
+	TestsExpected = "tests-expected" // tests that the base has
+	TestsPassed   = "tests-passed"   // of those, the ones that were seen to pass
 )
 
 // DefaultTimeout is how long the test may take if nobody says otherwise.
@@ -47,10 +51,22 @@ func Rule(expect string) judge.Rule {
 // the baseline showed.
 func Args(timeout time.Duration, base Base) []string {
 	args := []string{"--timeout", timeout.String()}
+	if base.Expected != nil {
+		for _, part := range base.Expected.parts() {
+			args = append(args, "--expect-tests", part)
+		}
+		return args
+	}
 	if base.Tests.Known {
 		args = append(args, "--baseline-tests", fmt.Sprint(base.Tests.Ran))
 	}
 	return args
+}
+
+// ObserveArgs are the arguments with which Main observes the tests of a command
+// on the base, in the directory in which it is started.
+func ObserveArgs(timeout time.Duration, test []string) []string {
+	return append([]string{"--timeout", timeout.String(), "--observe", "--"}, test...)
 }
 
 // A Reason is why the flip is unobservable although a response was given.
@@ -65,7 +81,12 @@ const (
 	NoTests    Reason = "no-tests-ran" // status 0, and the output shows that no test ran
 	FewerTests Reason = "fewer-tests"  // status 0, and fewer tests ran than on the base: the evidence could be forged
 	NoBaseline Reason = "no-baseline"  // nothing is known about the test before the change
+	Forgeable  Reason = "forgeable"    // the run claims success, and its word is not to be trusted
 )
+
+// Compromised reports whether the reason says that the evidence could be
+// forged.
+func (r Reason) Compromised() bool { return r == FewerTests || r == Forgeable }
 
 const notePrefix = "verify: unobservable: "
 
@@ -98,14 +119,24 @@ func answer(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	flags.SetOutput(io.Discard)
 	timeout := flags.Duration("timeout", DefaultTimeout, "")
 	baseline := flags.Int("baseline-tests", -1, "")
+	observes := flags.Bool("observe", false, "")
+	var parts []string
+	flags.Func("expect-tests", "", func(s string) error { parts = append(parts, s); return nil })
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if flags.NArg() > 0 || *timeout <= 0 {
-		return errors.New("the arguments are [--timeout DURATION] [--baseline-tests N]")
+	if (flags.NArg() > 0) != *observes || *timeout <= 0 {
+		return errors.New("the arguments are [--timeout DURATION] [--baseline-tests N | --expect-tests TESTS…], or --observe -- TEST…")
+	}
+	expected, err := readParts(parts)
+	if err != nil {
+		return err
 	}
 	if err := shield(); err != nil {
 		return err
+	}
+	if *observes {
+		return answerObservation(flags.Args(), *timeout, stdout, stderr)
 	}
 	b, err := io.ReadAll(io.LimitReader(stdin, wire.MaxOutput+1))
 	if err != nil {
@@ -118,7 +149,7 @@ func answer(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	evidence, note := observe(request.After.Candidate, *timeout, *baseline, stderr)
+	evidence, note := observe(request.After.Candidate, before{*baseline, expected}, *timeout, stderr)
 	response := wire.Response{After: &wire.AfterResponse{ProtocolVersion: wire.Version, Evidence: evidence}}
 	out, err := response.Encode()
 	if err != nil {
@@ -136,17 +167,29 @@ func answer(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	return nil
 }
 
+// before is what is known of the tests before the change.
+type before struct {
+	ran      int       // how many ran, by their output; negative when that is not known
+	expected *Expected // nil when their runner is not known
+}
+
+// unobservable is evidence that says nothing, with the note that says why.
+func unobservable(r Reason, format string, args ...any) (wire.Evidence, string) {
+	return wire.Evidence{Flip: judge.FlipUnobservable}, notePrefix + string(r) + ": " + fmt.Sprintf(format, args...)
+}
+
 // observe runs the granted test. The note is empty when the flip was observed.
-func observe(c *wire.Grant, timeout time.Duration, baseline int, stderr io.Writer) (wire.Evidence, string) {
-	unobservable := func(r Reason, format string, args ...any) (wire.Evidence, string) {
-		return wire.Evidence{Flip: judge.FlipUnobservable}, notePrefix + string(r) + ": " + fmt.Sprintf(format, args...)
-	}
+func observe(c *wire.Grant, known before, timeout time.Duration, stderr io.Writer) (wire.Evidence, string) {
 	if c == nil || c.Test == nil {
 		return unobservable(NoTest, "there is no test to run")
 	}
 	if !isDirectory(c.Root) {
 		return unobservable(NoRoot, "%s is not a directory", c.Root)
 	}
+	if known.expected != nil {
+		return observeKnown(c, known.expected, timeout, stderr)
+	}
+	baseline := known.ran
 	ran, err := runTest(c, timeout, stderr)
 	if err != nil {
 		return unobservable(NotRun, "%v", err)
@@ -167,16 +210,21 @@ func observe(c *wire.Grant, timeout time.Duration, baseline int, stderr io.Write
 			return unobservable(FewerTests, "the test exits with status 0, but only %d tests ran, and %d before the change", ran.tests.Ran, baseline)
 		}
 	}
+	return flipped(c, ran.code, ran.took)
+}
+
+// flipped is the evidence of a test that ended with a status.
+func flipped(c *wire.Grant, code int, took time.Duration) (wire.Evidence, string) {
 	e := wire.Evidence{
 		Flip: judge.FlipNotAchieved,
 		Measurements: map[string]uint64{
-			ExitCode: uint64(ran.code),
-			Duration: uint64(ran.took.Milliseconds()),
+			ExitCode: uint64(code),
+			Duration: uint64(took.Milliseconds()),
 		},
 	}
 	switch c.Test.Baseline {
 	case wire.Failed:
-		if ran.code == 0 {
+		if code == 0 {
 			e.Flip = judge.FlipAchieved
 		}
 	case wire.Passed:

@@ -1,0 +1,157 @@
+package verify
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/bestof-dev/bestof/plugin/wire"
+)
+
+var unittestProject = project{
+	argv: []string{"python3", "-m", "unittest", "-v"},
+	files: tree{
+		"calc.py":      "def add(a, b):\n    return a - b\n\ndef one():\n    return 1\n",
+		"test_calc.py": "import unittest\nimport calc\n\nclass Calc(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(calc.add(2, 3), 5)\n\n    def test_one(self):\n        for i in range(2):\n            with self.subTest(i=i):\n                self.assertEqual(calc.one(), 1)\n\n    @unittest.skip('never')\n    def test_skipped(self):\n        pass\n",
+	},
+	right: tree{"calc.py": "def add(a, b):\n    return a + b\n\ndef one():\n    return 1\n"},
+}
+
+var pytestProject = project{
+	argv: []string{"/usr/bin/pytest", "-q"},
+	files: tree{
+		"calc.py":            unittestProject.files["calc.py"],
+		"tests/test_calc.py": "import pytest\nimport sys, os\nsys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))\nimport calc\n\ndef test_add():\n    assert calc.add(2, 3) == 5\n\n@pytest.mark.parametrize('n', [1, 2])\ndef test_one(n):\n    assert calc.one() == 1\n\n@pytest.mark.skip\ndef test_skipped():\n    pass\n\n@pytest.mark.xfail\ndef test_known():\n    assert False\n",
+		"tests/test_unit.py": "import unittest\n\nclass T(unittest.TestCase):\n    def test_t(self):\n        self.assertTrue(True)\n",
+	},
+	right: unittestProject.right,
+}
+
+// wrongPython is a change of calc.py that runs code when it is imported, or
+// when its wrong add is called.
+func wrongPython(onImport, onCall string) tree {
+	if onCall == "" {
+		onCall = "pass"
+	}
+	return tree{"calc.py": "import os, sys\n" + onImport + "\n\ndef add(a, b):\n    " + strings.ReplaceAll(onCall, "\n", "\n    ") + "\n    return a - b\n\ndef one():\n    return 1\n"}
+}
+
+func with(a tree, b tree) tree {
+	c := maps.Clone(a)
+	maps.Copy(c, b)
+	return c
+}
+
+func TestAttacksUnittest(t *testing.T) {
+	p := unittestProject
+	p.try(t,
+		attack{"exit on import", wrongPython("os._exit(0)", ""), Forgeable},
+		attack{"SystemExit on import", wrongPython("sys.exit(0)", ""), wrong},
+		attack{"exit on call", wrongPython("", "os._exit(0)"), Forgeable},
+		attack{"exit in a thread", wrongPython("import threading\ndef f():\n    os._exit(0)\n", "threading.Thread(target=f).start()\nimport time\nwhile True: time.sleep(1)"), Forgeable},
+		attack{"exit at the end", wrongPython("import atexit\natexit.register(os._exit, 0)", ""), wrong},
+		attack{"forged summary", wrongPython("print('Ran 3 tests in 0.1s\\n\\nOK', file=sys.stderr); sys.stderr.flush(); os._exit(0)", ""), Forgeable},
+		attack{"its own module for the runner", with(p.files, tree{"unittest.py": "def main(*a, **k): raise SystemExit(0)\n", "json.py": "import os; os._exit(0)\n", "ast.py": "import os; os._exit(0)\n"}), wrong},
+		attack{"sitecustomize", tree{"sitecustomize.py": "import os; os._exit(0)\n", "usercustomize.py": "import os; os._exit(0)\n"}, wrong},
+		attack{"an assertion replaced", wrongPython("import unittest\nunittest.TestCase.assertEqual = lambda *a, **k: None", ""), Forgeable},
+		attack{"an assertion replaced for others than the canary", wrongPython("import unittest\nold = unittest.TestCase.assertEqual\nunittest.TestCase.assertEqual = lambda s, a, b, *m: old(s, a, b, *m) if (a, b) == (1, 2) else None", ""), Forgeable},
+		attack{"the code of an assertion replaced", wrongPython("import unittest\ndef none(self, first, second, msg=None): pass\nunittest.TestCase.assertEqual.__code__ = none.__code__", ""), Forgeable},
+		attack{"a result replaced", wrongPython("import unittest\nunittest.TestResult.wasSuccessful = lambda s: True\nunittest.TestResult.addFailure = lambda *a: None", ""), wrong},
+		attack{"loading replaced", wrongPython("import unittest\nunittest.TestLoader.getTestCaseNames = lambda s, c: ['test_one']", ""), Forgeable},
+		attack{"running replaced", wrongPython("import unittest\nunittest.TestCase.run = lambda s, r: (r.startTest(s), r.addSuccess(s), r.stopTest(s))", ""), Forgeable},
+		attack{"a skip on import", wrongPython("import unittest\nraise unittest.SkipTest('x')", ""), FewerTests},
+		attack{"a skip on call", wrongPython("import unittest", "raise unittest.SkipTest('x')"), FewerTests},
+		attack{"a report of its own", wrongPython("for fd in range(3, 64):\n    try: os.write(fd, b'[\"test\", \"test_calc.Calc.test_add\", \"passed\"]\\n')\n    except OSError: pass", ""), wrong},
+		attack{"descriptors closed", wrongPython("os.closerange(3, 64)", ""), wrong},
+		attack{"the reporter of __main__", wrongPython("import __main__\n__main__.report('test', 'test_calc.Calc.test_add', 'passed')", ""), wrong},
+		attack{"an interrupt", wrongPython("", "raise KeyboardInterrupt"), Killed},
+		attack{"deleted", tree{"test_calc.py": ""}, FewerTests},
+		attack{"renamed", tree{"test_calc.py": "import unittest\n\nclass Calc(unittest.TestCase):\n    def test_sub(self): pass\n    def test_one(self): pass\n    def test_more(self): pass\n"}, FewerTests},
+		attack{"dies", wrongPython("os.kill(os.getpid(), 9)", ""), Killed},
+	)
+}
+
+func TestAttacksPytest(t *testing.T) {
+	p := pytestProject
+	conftest := func(text string) tree { return tree{"conftest.py": text} }
+	p.try(t,
+		attack{"exit on import", wrongPython("os._exit(0)", ""), Forgeable},
+		attack{"exit on call", wrongPython("", "os._exit(0)"), Forgeable},
+		attack{"pytest.exit", wrongPython("import pytest", "pytest.exit('x', returncode=0)"), Forgeable},
+		attack{"exit in conftest", conftest("import os; os._exit(0)\n"), Forgeable},
+		attack{"sys.exit in conftest", conftest("import sys; sys.exit(0)\n"), Forgeable},
+		attack{"exit at the end", wrongPython("import atexit\natexit.register(os._exit, 0)", ""), wrong},
+		attack{"makereport", conftest("import pytest\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n    out = yield\n    out.get_result().outcome = 'passed'\n"), Forgeable},
+		attack{"deselected", conftest("def pytest_collection_modifyitems(items):\n    items[:] = [i for i in items if 'add' not in i.name]\n"), FewerTests},
+		attack{"skipped", conftest("import pytest\ndef pytest_runtest_setup(item):\n    if 'add' in item.name: pytest.skip()\n"), FewerTests},
+		attack{"addopts", tree{"pytest.ini": "[pytest]\naddopts = -k none\n"}, FewerTests},
+		attack{"a plugin of its own", tree{"pytest.ini": "[pytest]\naddopts = -p evil\n", "evil.py": "import os; os._exit(0)\n"}, wrong},
+		attack{"its own modules for the runner", tree{"_pytest.py": "import os; os._exit(0)\n", "pytest.py": "import os; os._exit(0)\n", "pluggy.py": "import os; os._exit(0)\n"}, wrong},
+		attack{"a report replaced", wrongPython("import _pytest.reports\nold = _pytest.reports.TestReport.from_item_and_call\ndef new(item, call):\n    r = old(item, call)\n    if 'test_add' in r.nodeid: r.outcome = 'passed'\n    return r\n_pytest.reports.TestReport.from_item_and_call = new", ""), Forgeable},
+		attack{"a call replaced", wrongPython("import _pytest.python\n_pytest.python.Function.runtest = lambda self: None", ""), Forgeable},
+		attack{"a skip on call", wrongPython("import pytest", "pytest.skip('x')"), FewerTests},
+		attack{"xfail on call", wrongPython("import pytest", "pytest.xfail('x')"), FewerTests},
+		attack{"forged summary", wrongPython("print('3 passed in 0.1s'); sys.stdout.flush(); os._exit(0)", ""), Forgeable},
+		attack{"deleted", tree{"tests/test_calc.py": ""}, FewerTests},
+		attack{"its own tests for others", tree{"tests/test_calc.py": "def test_1(): pass\ndef test_2(): pass\ndef test_3(): pass\n"}, FewerTests},
+		attack{"does not load", tree{"calc.py": "def add(\n"}, wrong},
+	)
+	p.argv = []string{"/usr/bin/python3", "-m", "pytest", "tests/test_calc.py"}
+	p.try(t, attack{"exit on call", wrongPython("", "os._exit(0)"), Forgeable})
+}
+
+// TestBaseThatDoesNotLoad: the tests of a file that cannot be imported are
+// read off it.
+func TestBaseThatDoesNotLoad(t *testing.T) {
+	for _, argv := range [][]string{{"python3", "-m", "unittest"}, {"/usr/bin/pytest"}} {
+		p := project{
+			argv: argv,
+			files: tree{
+				"calc.py":      "def one():\n    return 1\n",
+				"test_calc.py": "import unittest\nfrom calc import add\n\nclass Calc(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(2, 3), 5)\n    def test_one(self):\n        pass\n",
+				"test_more.py": "import unittest\n\nclass More(unittest.TestCase):\n    def test_more(self):\n        pass\n",
+			},
+			right: unittestProject.right,
+		}
+		p.try(t,
+			attack{"exit", wrongPython("os._exit(0)", ""), Forgeable},
+			attack{"skips", wrongPython("import unittest", "raise unittest.SkipTest()"), FewerTests},
+			attack{"wrong", unittestProject.files, wrong},
+		)
+		if base := p.base(t, wire.Failed); base.Expected.Count() != 3 {
+			t.Errorf("%+v", base.Expected)
+		}
+	}
+}
+
+// TestReplacedTests: a test that earlier ones replace is not the one that the
+// base has.
+func TestReplacedTests(t *testing.T) {
+	p := unittestProject
+	p.files = with(p.files, tree{"test_calc.py": strings.ReplaceAll(p.files["test_calc.py"], "test_add", "test_zero")})
+	evil := tree{"calc.py": "import sys\n\ndef add(a, b): return a - b\n\ndef one():\n    sys.modules['test_calc'].Calc.test_zero = lambda self: None\n    return 1\n"}
+	p.try(t, attack{"replaced", evil, Forgeable})
+	q := pytestProject
+	q.files = with(q.files, tree{"tests/test_calc.py": "import sys\nsys.path.insert(0, '.')\nimport calc\n\ndef test_a():\n    assert calc.one() == 1\n\ndef test_b():\n    assert calc.add(2, 3) == 5\n"})
+	evil = tree{"calc.py": "import sys\n\ndef add(a, b): return a - b\n\ndef one():\n    def t(): pass\n    sys.modules['test_calc'].test_b.__code__ = t.__code__\n    return 1\n"}
+	q.try(t, attack{"replaced", evil, Forgeable})
+}
+
+// TestExpectPass: a base that passes is one, and a change that breaks it is
+// not achieved.
+func TestExpectPass(t *testing.T) {
+	p := unittestProject
+	p.files = with(p.files, p.right)
+	base := p.base(t, wire.Passed)
+	if base.ExitCode == nil || *base.ExitCode != 0 {
+		t.Errorf("%+v", base)
+	}
+	e, reason, a := p.verified(t, base, nil)
+	if reason != "" || e.Measurements[ExitCode] != 0 {
+		t.Errorf("%+v, %q\n%s", e, reason, a.stderr)
+	}
+	e, reason, a = p.verified(t, base, unittestProject.files)
+	if reason != "" || e.Measurements[ExitCode] == 0 {
+		t.Errorf("%+v, %q\n%s", e, reason, a.stderr)
+	}
+}

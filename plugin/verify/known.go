@@ -1,0 +1,175 @@
+package verify
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/plugin/wire"
+)
+
+// observeKnown runs the granted test by the adapter of its runner, and holds
+// what is seen against the base.
+func observeKnown(c *wire.Grant, base *Expected, timeout time.Duration, stderr io.Writer) (wire.Evidence, string) {
+	name, a := recognise(append([]string{c.Test.Program}, c.Test.Args...))
+	if name != base.Runner {
+		return unobservable(NotRun, "the test is not one of %s, as it was on the base", base.Runner)
+	}
+	o, reason, text, err := observeTests(a, c.Root, base, timeout, stderr)
+	switch {
+	case err != nil:
+		return unobservable(NotRun, "%v", err)
+	case reason != "":
+		return unobservable(reason, "%s", text)
+	}
+	found := base.Compare(o.Seen)
+	if found.Reason != "" {
+		return unobservable(found.Reason, "%s", found.Text)
+	}
+	code := 0
+	if !found.Pass {
+		code = max(o.Seen.Code, 1)
+		fmt.Fprintf(stderr, "%s\n", wire.Line(found.Text, 2000))
+	}
+	e, note := flipped(c, code, o.Took)
+	e.Measurements[TestsExpected], e.Measurements[TestsPassed] = uint64(base.Count()), uint64(found.Passed)
+	return e, note
+}
+
+// An observation is what Main says about the base.
+type observation struct {
+	Status   wire.Baseline `json:"status"`
+	ExitCode *int          `json:"exit_code,omitempty"`
+	Reason   string        `json:"reason,omitempty"`
+	Expected *Expected     `json:"expected,omitempty"`
+	Weak     string        `json:"weak,omitempty"`
+}
+
+// answerObservation observes the tests where this process was started.
+func answerObservation(test []string, timeout time.Duration, stdout, stderr io.Writer) error {
+	name, a := recognise(test)
+	if a == nil {
+		return errors.New("the runner of the test is not known")
+	}
+	out, err := json.Marshal(observeBase(name, a, timeout, stderr))
+	if err != nil {
+		return err
+	}
+	_, err = stdout.Write(out)
+	return err
+}
+
+func observeBase(name string, a adapter, timeout time.Duration, stderr io.Writer) observation {
+	weak := func(format string, args ...any) observation {
+		return observation{Status: wire.Unobserved, Weak: wire.Line(fmt.Sprintf(format, args...), 400)}
+	}
+	dir, err := workDir()
+	if err != nil {
+		return weak("%v", err)
+	}
+	o, reason, text, err := observeTests(a, dir, nil, timeout, stderr)
+	switch {
+	case err != nil:
+		return weak("%s could not be observed: %v", name, err)
+	case reason == TimedOut:
+		return observation{Status: wire.Unobserved, Reason: "the test did not end in its time"}
+	case reason != "":
+		return observation{Status: wire.Unobserved, Reason: text}
+	}
+	expected, why := o.Seen.expected(name)
+	if expected == nil {
+		return weak("%s", why)
+	}
+	status, code := o.Seen.base(), 0
+	if status == wire.Failed {
+		code = max(o.Seen.Code, 1)
+	}
+	if status == wire.Passed && expected.Count() == 0 {
+		return observation{Status: wire.Unobserved, Reason: "no test ran", ExitCode: &code}
+	}
+	if len(strings.Join(expected.parts(), "")) > maxParts {
+		return observation{Status: status, ExitCode: &code, Weak: "there are too many tests to name each"}
+	}
+	return observation{Status: status, ExitCode: &code, Expected: expected}
+}
+
+// base is what a run on the base says about it.
+func (s Seen) base() wire.Baseline {
+	failed := s.Extra != ""
+	for _, u := range s.Units {
+		failed = failed || !u.Canary || u.count(TestFailed) > 0
+	}
+	if failed {
+		return wire.Failed
+	}
+	return wire.Passed
+}
+
+// ReadObservation reads what Main said about the base. ok is false when the
+// tests have to be run as they are, for the reason in Base.Weak.
+func ReadObservation(r sandbox.Result) (base Base, ok bool) {
+	var o observation
+	d := json.NewDecoder(bytes.NewReader(r.Stdout.Head))
+	d.DisallowUnknownFields()
+	switch {
+	case r.End == sandbox.Deadline:
+		return Base{Status: wire.Unobserved, Reason: "the test did not end in its time"}, true
+	case !r.OK() || d.Decode(&o) != nil || d.More():
+		return Base{Status: wire.Unobserved, Weak: "the tests could not be observed one by one"}, false
+	case o.Status != wire.Passed && o.Status != wire.Failed && o.Status != wire.Unobserved:
+		return Base{Status: wire.Unobserved, Weak: "the tests could not be observed one by one"}, false
+	}
+	base = Base{Status: o.Status, ExitCode: o.ExitCode, Reason: o.Reason, Expected: o.Expected, Weak: o.Weak}
+	return base, o.Weak == ""
+}
+
+const (
+	partSize = 64 << 10  // of one argument; the kernel takes 128 KiB
+	maxParts = 768 << 10 // of all: the kernel takes 2 MiB with the environment
+)
+
+// parts is e as text for a command line, in pieces.
+func (e *Expected) parts() []string {
+	b, err := json.Marshal(e)
+	if err != nil {
+		panic(err) // strings and maps of strings
+	}
+	var packed bytes.Buffer
+	w, err := flate.NewWriter(&packed, flate.BestSpeed)
+	if err != nil {
+		panic(err) // a constant level
+	}
+	_, _ = w.Write(b) // a buffer takes everything
+	_ = w.Close()
+	text := base64.RawStdEncoding.EncodeToString(packed.Bytes())
+	var parts []string
+	for len(text) > partSize {
+		parts, text = append(parts, text[:partSize]), text[partSize:]
+	}
+	return append(parts, text)
+}
+
+// readParts is the inverse of parts; no parts are nil.
+func readParts(parts []string) (*Expected, error) {
+	if len(parts) == 0 {
+		return nil, nil
+	}
+	packed, err := base64.RawStdEncoding.DecodeString(strings.Join(parts, ""))
+	if err != nil {
+		return nil, errors.New("--expect-tests is not what --observe said")
+	}
+	e := &Expected{}
+	d := json.NewDecoder(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxReport))
+	d.DisallowUnknownFields()
+	if err := d.Decode(e); err != nil || e.Runner == "" {
+		return nil, errors.New("--expect-tests is not what --observe said")
+	}
+	return e, nil
+}

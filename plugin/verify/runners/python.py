@@ -1,0 +1,328 @@
+"""Runs unittest or pytest so that a parent can believe what it reports.
+
+Started by the verifier as `python3 -I FILE SETTINGS`, from outside of the
+tested tree, so that the runner's own modules are imported before anything of
+the tree can stand in for them. SETTINGS is a JSON file with:
+  mode    "unittest" or "pytest"
+  report  the file that the report is written to
+  token   what begins each line of the report, and what the canary says
+  nonce   what names the canary
+  args    the arguments of the command
+  path    what the command itself puts first on sys.path: "cwd", or ""
+  patched the names that are known to be replaced on the base
+All these files are gone before a line of the tree runs.
+"""
+import ast
+import json
+import os
+import sys
+
+_settings = sys.argv[1]
+with open(_settings, encoding="utf-8") as f:
+    S = json.load(f)
+_fd = os.open(S["report"], os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+for _path in (_settings, S["report"], __file__):
+    os.unlink(_path)
+
+
+def reporter(fd, token, write=os.write, dumps=json.dumps, owner=os.getpid(), getpid=os.getpid):
+    def report(kind, *what):
+        if getpid() == owner:  # and not a fork of the tests
+            write(fd, (token + dumps([kind, *what]) + "\n").encode("utf-8", "backslashreplace"))
+    return report
+
+
+report = reporter(_fd, S["token"])
+
+
+def callables(module):
+    """The functions, and those of classes, with the names they go by."""
+    plain = (type(callables), type, staticmethod, classmethod, property)
+    for name, value in list(vars(module).items()):
+        if isinstance(value, plain) and not name.startswith("__warning"):
+            yield module.__name__ + "." + name, vars(module), name, value
+            if isinstance(value, type) and value.__module__ == module.__name__:
+                for inner, v in list(vars(value).items()):
+                    if isinstance(v, plain):
+                        yield value.__module__ + "." + value.__name__ + "." + inner, value, inner, v
+
+
+def code_of(value):
+    value = getattr(value, "__func__", value)
+    return getattr(value, "__code__", None), getattr(value, "__defaults__", None)
+
+
+def integrity(prefixes, known, modules=sys.modules, getattr=getattr, vars=vars, isinstance=isinstance, type=type, code_of=code_of):
+    """A function that lists what was replaced of a runner since now."""
+    kept = []
+    for name, module in list(modules.items()):
+        if module is not None and name.split(".")[0] in prefixes:
+            for label, holder, key, value in callables(module):
+                kept.append((label, holder, key, value, code_of(value)))
+    import builtins
+    loose = {"open", "print", "input", "exit", "quit", "breakpoint", "__import__", "_"}
+    for key, value in list(vars(builtins).items()):
+        if key not in loose and callable(value):
+            kept.append(("builtins." + key, vars(builtins), key, value, (None, None)))
+
+    def replaced():
+        out = []
+        for label, holder, key, value, code in kept:
+            now = (holder if isinstance(holder, dict_type) else vars(holder)).get(key)
+            if (now is not value or code[0] is not None and code_of(value)[0] is not code[0]) and label not in known:
+                out.append(label)
+        return out
+    dict_type = dict
+    return replaced
+
+
+def genuineness(known, compilers, unwrap, open=open):
+    """A function that tells whether a test's code is what its source says."""
+    seen = {}
+
+    def codes(code):
+        yield code
+        for const in code.co_consts:
+            if isinstance(const, type(code)):
+                yield from codes(const)
+
+    def genuine(label, function, path):
+        if label in known:
+            return True
+        if path not in seen:
+            seen[path] = set()
+            for compiled in compilers:
+                try:
+                    seen[path].update(codes(compiled(path)))
+                except Exception:
+                    pass
+        function = unwrap(function)
+        return getattr(getattr(function, "__func__", function), "__code__", None) in seen[path]
+    return genuine
+
+
+def plainly(path):
+    with open(path, "rb") as f:
+        return compile(f.read(), path, "exec", dont_inherit=True)
+
+
+def tests_in(path):
+    """The tests that a source declares: (class or "", function)."""
+    try:
+        with open(path, "rb") as f:
+            tree = ast.parse(f.read())
+    except (OSError, SyntaxError, ValueError):
+        return
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in tree.body:
+        if isinstance(node, functions) and node.name.startswith("test"):
+            yield "", node.name
+        if isinstance(node, ast.ClassDef):
+            for inner in node.body:
+                if isinstance(inner, functions) and inner.name.startswith("test"):
+                    yield node.name, inner.name
+
+
+def as_the_command_has_it():
+    """sys.path and the bytecode cache as the command would have them."""
+    import importlib._bootstrap_external as machinery
+    import types
+    sys.dont_write_bytecode = True
+    top, cached = os.getcwd() + os.sep, machinery.cache_from_source
+
+    def cache_from_source(path, *args, **kwargs):
+        if os.path.abspath(path).startswith(top):
+            raise NotImplementedError("bytecode of the tree is not used")
+        return cached(path, *args, **kwargs)
+    machinery.cache_from_source = cache_from_source
+    globals()["_kept"] = sys.modules["__main__"]  # or its names would go with it
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    extra = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+    sys.path[0:0] = ([os.getcwd()] if S["path"] == "cwd" else []) + extra
+
+
+def run_unittest():
+    import unittest
+    import unittest.async_case  # noqa: F401: loaded late otherwise
+    import inspect
+    name = "test_bestof_" + S["nonce"]
+    replaced = integrity({"unittest"}, set(S["patched"]))
+
+    def canary(self):
+        self.assertEqual(1, 2, S["token"])
+    Canary = type("Bestof", (unittest.TestCase,), {name: canary, "__module__": "bestof"})
+
+    def check():
+        found = replaced()
+        if found:
+            report("replaced", found[:20])
+
+    genuine = genuineness(set(S["patched"]), [plainly], inspect.unwrap)
+
+    def source_of(module):
+        tail = module.replace(".", os.sep)
+        for folder in list(sys.path):
+            for path in (os.path.join(folder, tail + ".py"), os.path.join(folder, tail, "__init__.py")):
+                if os.path.isfile(path):
+                    return path
+        return ""
+
+    class Result(unittest.TextTestResult):
+        def tell(self, test, status, words=""):
+            if isinstance(test, Canary):
+                report("canary", status, words[-2000:] if S["token"] in words else "")
+            elif test.__class__.__name__ == "_FailedTest":
+                report("broken", test._testMethodName)
+                module = sys.modules.get(test._testMethodName)
+                path = getattr(module, "__file__", None) or test._testMethodName.replace(".", os.sep) + ".py"
+                for group, function in tests_in(path):
+                    if group:
+                        report("alike", "%s.%s.%s" % (test._testMethodName, group, function))
+            else:
+                check()
+                report("test", test.id(), status)
+
+        def startTest(self, test):
+            super().startTest(test)
+            method = getattr(test, "_testMethodName", None)
+            function = vars(type(test)).get(method) if method else None
+            if function is not None and not isinstance(test, Canary):
+                if not genuine(test.id(), function, source_of(type(test).__module__)):
+                    report("replaced", [test.id()])
+
+        def addSuccess(self, test):
+            super().addSuccess(test)
+            self.tell(test, "passed")
+
+        def addFailure(self, test, err):
+            super().addFailure(test, err)
+            self.tell(test, "failed", str(err[1]))
+
+        def addError(self, test, err):
+            super().addError(test, err)
+            self.tell(test, "failed", "")
+
+        def addSkip(self, test, reason):
+            super().addSkip(test, reason)
+            self.tell(test, "skipped")
+
+        def addExpectedFailure(self, test, err):
+            super().addExpectedFailure(test, err)
+            self.tell(test, "skipped")
+
+        def addUnexpectedSuccess(self, test):
+            super().addUnexpectedSuccess(test)
+            self.tell(test, "failed")
+
+        def addSubTest(self, test, subtest, err):
+            super().addSubTest(test, subtest, err)
+            if err is not None:
+                self.tell(test, "failed")
+
+    class Runner(unittest.TextTestRunner):
+        resultclass = Result
+
+        def run(self, test):
+            result = super().run(unittest.TestSuite([test, Canary(name)]))
+            check()
+            report("end", 0)
+            return result
+
+    main = unittest.main
+    as_the_command_has_it()
+    main(module=None, argv=["python -m unittest"] + S["args"], testRunner=Runner)
+
+
+def run_pytest():
+    import pytest
+    import _pytest.unittest  # noqa: F401: loaded late otherwise
+    import unittest.async_case  # noqa: F401
+    import inspect
+    import pathlib
+    import _pytest.assertion.rewrite as rewrite
+    rewrite._read_pyc = lambda *args, **kwargs: None
+    name = "test_bestof_" + S["nonce"]
+    source = os.path.join(os.path.dirname(_settings), name + ".py")
+    with open(source, "w", encoding="utf-8") as f:
+        f.write("def %s():\n    assert 1 == 2, %r\n" % (name, S["token"]))
+
+    class Plugin:
+        def __init__(self):
+            self.replaced = lambda: []
+            self.genuine = lambda label, function, path: True
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_collection(self, session):
+            def rewritten(path):
+                return rewrite._rewrite_test(pathlib.Path(path), session.config)[1]
+            self.genuine = genuineness(set(S["patched"]), [plainly, rewritten], inspect.unwrap)
+            self.replaced = integrity({"_pytest", "pluggy", "unittest"}, set(S["patched"]))
+
+        @pytest.hookimpl(trylast=True)
+        def pytest_collection_modifyitems(self, session, config, items):
+            for item in items:
+                report("listed", item.nodeid)
+            places = sorted({os.path.dirname(str(item.path)) for item in items})[:64] or [os.getcwd()]
+            for place in places:  # so that what applies to the tests there applies to it
+                canary, = pytest.Module.from_parent(session, path=pathlib.Path(source)).collect()
+                canary.path = pathlib.Path(place, name + ".py")
+                items.append(canary)
+            report("canaries", len(places))
+            os.unlink(source)
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtest_call(self, item):
+            function = getattr(item, "function", None)
+            if function is not None and not item.nodeid.endswith("::" + name):
+                label = item.nodeid.split("[")[0]
+                if not self.genuine(label, function, str(item.path)):
+                    report("replaced", [label])
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtest_logreport(self, report):
+            self.tell(report)
+
+        def tell(self, r):
+            if r.nodeid.endswith("::" + name):
+                if r.when == "call":
+                    report("canary", r.outcome, S["token"] if S["token"] in str(r.longrepr) else "")
+                return
+            found = self.replaced()
+            if found:
+                report("replaced", found[:20])
+            if r.failed:
+                report("test", r.nodeid, "failed")
+            elif r.skipped:
+                report("test", r.nodeid, "skipped")
+            elif r.when == "call":
+                report("test", r.nodeid, "passed")
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_collectreport(self, report):
+            self.tell_collected(report)
+
+        def tell_collected(self, r):
+            if not r.failed or r.nodeid.endswith(name + ".py"):
+                return
+            report("broken", r.nodeid)
+            for group, function in tests_in(os.path.join(str(self.root), r.nodeid)):
+                report("alike", "::".join(x for x in (r.nodeid, group, function) if x))
+
+        def pytest_configure(self, config):
+            self.root = getattr(config, "rootpath", None) or config.rootdir
+
+        @pytest.hookimpl(trylast=True)
+        def pytest_sessionfinish(self, session, exitstatus):
+            found = self.replaced()
+            if found:
+                report("replaced", found[:20])
+            report("end", int(exitstatus))
+
+    main, plugin = pytest.main, Plugin()
+    as_the_command_has_it()
+    return main(S["args"], plugins=[plugin])
+
+
+if __name__ == "__main__":
+    sys.argv[:] = [S["mode"]] + S["args"]
+    sys.exit(run_pytest() if S["mode"] == "pytest" else run_unittest())
