@@ -52,7 +52,7 @@ func TestContractAsAnotherUser(t *testing.T) {
 	const uid = 65534
 	host := engine(t)
 	if os.Geteuid() == 0 {
-		host = dockertest.Share(t, host, uid)
+		host = dockertest.NewProxy(t, host, uid).Host
 	}
 	sandboxtest.AsUser(t, uid, "TestContract", "DOCKER_HOST="+host, imageVariable+"="+os.Getenv(imageVariable))
 }

@@ -20,11 +20,13 @@ import (
 // How long an engine may take for one answer. Starting a container includes
 // what the kernel and the runtime do for it, on a machine that is busy.
 const (
-	askWait    = 10 * time.Second
 	createWait = 30 * time.Second
 	startWait  = 90 * time.Second
 	removeWait = 60 * time.Second
 )
+
+// askWait is a variable for tests of an engine that hangs.
+var askWait = 10 * time.Second
 
 // oldestAPI is that of Docker 20.10.
 const oldestAPI = "1.41"

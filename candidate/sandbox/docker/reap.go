@@ -117,35 +117,56 @@ func Reap(ctx context.Context, environ []string, dryRun bool) ([]Leftover, error
 }
 
 // remove ends and removes a container, whatever became of ctx. One that is
-// gone, or that somebody else removes, is no error.
+// gone, or that somebody else removes, is no error. An engine that goes away is
+// given the time of a restart.
 func remove(ctx context.Context, c *client.Client, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWait)
 	defer cancel()
-	for {
+	for tries := restartWait / removeEvery; ; {
 		err := c.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
 		switch {
 		case err == nil, errdefs.IsNotFound(err):
 			return nil
-		case !errdefs.IsConflict(err):
+		case errdefs.IsConflict(err):
+			// It is being removed: wait until it is.
+			if _, err := c.ContainerInspect(ctx, id); errdefs.IsNotFound(err) {
+				return nil
+			}
+		case answered(err) || tries == 0:
 			return err
-		}
-		// It is being removed: wait until it is.
-		if _, err := c.ContainerInspect(ctx, id); errdefs.IsNotFound(err) {
-			return nil
+		default:
+			tries--
 		}
 		select {
 		case <-ctx.Done():
 			return errors.Join(err, ctx.Err())
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(removeEvery):
 		}
 	}
+}
+
+const (
+	restartWait = 5 * time.Second
+	removeEvery = 20 * time.Millisecond
+)
+
+// answered reports whether an error is an engine's answer, rather than the lack
+// of one.
+func answered(err error) bool {
+	return errdefs.IsInternal(err) || errdefs.IsInvalidArgument(err) || errdefs.IsPermissionDenied(err) || errdefs.IsUnavailable(err) ||
+		errdefs.IsNotImplemented(err) || errdefs.IsUnauthorized(err)
 }
 
 // removeLabelled removes a container whose id was never heard, by its label.
 func removeLabelled(ctx context.Context, c *client.Client, one string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWait)
 	defer cancel()
-	all, err := c.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelOne+"="+one))})
+	with := container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelOne+"="+one))}
+	all, err := c.ContainerList(ctx, with)
+	for tries := restartWait / removeEvery; err != nil && !answered(err) && tries > 0 && ctx.Err() == nil; tries-- {
+		<-time.After(removeEvery)
+		all, err = c.ContainerList(ctx, with)
+	}
 	for _, found := range all {
 		err = errors.Join(err, remove(ctx, c, found.ID))
 	}

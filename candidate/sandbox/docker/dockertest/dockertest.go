@@ -17,7 +17,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -179,54 +178,4 @@ func pack(files map[string]string) (io.Reader, error) {
 		failed = err
 	}
 	return &buf, failed
-}
-
-// Share makes another socket of the engine, for members of a group: what an
-// ordinary user is who may use an engine. It returns a value of DOCKER_HOST.
-func Share(t testing.TB, host string, gid int) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "dockertest-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	path := filepath.Join(dir, "docker.sock")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, err := range []error{os.Chmod(dir, 0o755), os.Chmod(path, 0o660), os.Chown(path, 0, gid)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	go func() {
-		for {
-			conn, err := l.AcceptUnix()
-			if err != nil {
-				return
-			}
-			go pass(conn, strings.TrimPrefix(host, "unix://"))
-		}
-	}()
-	t.Cleanup(func() { l.Close() })
-	return "unix://" + path
-}
-
-// pass joins two connections, each direction to its own end.
-func pass(conn *net.UnixConn, to string) {
-	defer conn.Close()
-	up, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: to, Net: "unix"})
-	if err != nil {
-		return
-	}
-	defer up.Close()
-	var both sync.WaitGroup
-	for _, d := range [][2]*net.UnixConn{{conn, up}, {up, conn}} {
-		both.Go(func() {
-			_, _ = io.Copy(d[1], d[0])
-			_ = d[1].CloseWrite()
-		})
-	}
-	both.Wait()
 }
