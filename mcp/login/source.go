@@ -106,13 +106,31 @@ func (s *Source) get(server mcp.Server) (record, bool, error) {
 }
 
 // refresh replaces the token old. One caller at a time does so, of all
-// processes; the others find what it got.
+// processes; the others find what it got. A caller that leaves does not end the
+// exchange: the answer holds the only refresh token that is good after it.
 func (s *Source) refresh(ctx context.Context, server mcp.Server, old string) (string, error) {
 	unlock, err := s.store.lock(ctx, server)
 	if err != nil {
 		return "", err
 	}
-	defer unlock()
+	var token string
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer unlock()
+		token, err = s.exchange(context.WithoutCancel(ctx), server, old)
+	}()
+	select {
+	case <-done:
+		return token, err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// exchange gets another token for old, unless somebody did already. The lock of
+// the login is held.
+func (s *Source) exchange(ctx context.Context, server mcp.Server, old string) (string, error) {
 	r, ok, err := s.get(server)
 	switch {
 	case err != nil || !ok:

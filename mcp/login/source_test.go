@@ -1,6 +1,11 @@
 package login
 
 import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -58,6 +63,48 @@ func TestARefusedTokenIsReplacedOnce(t *testing.T) {
 	// Another session that still had the first one gets the second, unasked.
 	if third, err := source.Refused(t.Context(), s.server, refusal); third != second || err != nil {
 		t.Errorf("%q %v", third, err)
+	}
+	if n := s.Requests("POST /token"); n != 2 {
+		t.Errorf("%d requests for tokens", n)
+	}
+}
+
+// A refresh spends the old refresh token: whoever asked may leave, and the new
+// one is still kept.
+func TestACallerThatLeavesCostsNoLogin(t *testing.T) {
+	s := start(t, logintest.Faults{})
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan struct{})
+	between := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.ParseForm() != nil {
+			rw.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		res, err := http.PostForm(s.AS.URL+"/token", r.PostForm)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer res.Body.Close()
+		if r.PostForm.Get("grant_type") == "refresh_token" {
+			leave()
+			<-left
+		}
+		rw.Header().Set("Content-Type", "application/json")
+		rw.WriteHeader(res.StatusCode)
+		io.Copy(rw, res.Body)
+	}))
+	defer between.Close()
+	s.Set(logintest.Faults{TokenEndpoint: between.URL})
+	s.must(Options{})
+	s.now = s.now.Add(time.Hour)
+	source := s.source()
+	if token, err := source.Token(ctx, s.server); token != "" || !errors.Is(err, context.Canceled) {
+		t.Errorf("the caller that left got %q %v", token, err)
+	}
+	close(left)
+	if token := s.token(source); !s.Good(token) {
+		t.Errorf("the next caller got %q", token)
 	}
 	if n := s.Requests("POST /token"); n != 2 {
 		t.Errorf("%d requests for tokens", n)
