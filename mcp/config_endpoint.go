@@ -15,7 +15,7 @@ const hidden = "…"
 // Endpoint is where a server is, for people: the command line or the URL,
 // without what is or could be a credential. It is not cleaned for a terminal.
 func (s Server) Endpoint() string {
-	known := redact.New(s.secrets())
+	known := redact.New(s.Secrets())
 	if s.Transport == HTTP {
 		return known.String(hideInURL(s.URL))
 	}
@@ -53,9 +53,9 @@ func (s Server) HasSecrets() bool {
 	return len(s.Headers) > 0
 }
 
-// secrets lists the values that must not be shown anywhere: of all headers,
+// Secrets lists the values that must not be shown anywhere: of all headers,
 // and of the variables that are named as credentials are, or are long.
-func (s Server) secrets() []string {
+func (s Server) Secrets() []string {
 	var out []string
 	for _, v := range s.Headers {
 		out = append(out, v)

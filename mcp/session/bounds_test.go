@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/bestof-dev/bestof/internal/redact"
 	"github.com/bestof-dev/bestof/mcp"
 )
 
@@ -265,7 +266,7 @@ func TestTailKeepsTheLast(t *testing.T) {
 		fmt.Fprintf(&in, "line %d\n\n", i)
 	}
 	in.WriteString("\x1b[31m" + strings.Repeat("z", 1000))
-	said := drain(strings.NewReader(in.String())).said()
+	said := drain(strings.NewReader(in.String())).said(redact.New(nil))
 	if !strings.HasPrefix(said, `line 96 | line 97 | line 98 | line 99 | \u{1b}[31mzzz`) || len(said) > 300 {
 		t.Errorf("kept %q", said)
 	}

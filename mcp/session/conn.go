@@ -16,6 +16,7 @@ import (
 	sdk "github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/bestof-dev/bestof/internal/proc"
+	"github.com/bestof-dev/bestof/internal/redact"
 	"github.com/bestof-dev/bestof/mcp"
 )
 
@@ -27,6 +28,7 @@ type conn struct {
 	pipe   *pipe // stdio
 	web    *web  // http
 	grace  time.Duration
+	hide   *redact.Redactor // of what its entry must not show, whoever says it
 
 	// Of the upstream, under its mutex: the calls under way, how many calls
 	// one after the other took all of their time without a word, and when the
@@ -38,10 +40,16 @@ type conn struct {
 
 // open reaches a server without a word yet.
 func open(server mcp.Server, o Options) (*conn, error) {
+	reach := openPipe
 	if server.Transport == mcp.HTTP {
-		return openWeb(server, o)
+		reach = openWeb
 	}
-	return openPipe(server, o)
+	c, err := reach(server, o)
+	if err != nil {
+		return nil, err
+	}
+	c.hide = redact.New(server.Secrets())
+	return c, nil
 }
 
 func openPipe(server mcp.Server, o Options) (*conn, error) {
@@ -200,7 +208,7 @@ func (c *conn) said() string {
 	if c.pipe == nil {
 		return ""
 	}
-	if said := c.pipe.stderr.said(); said != "" {
+	if said := c.pipe.stderr.said(c.hide); said != "" {
 		return "; it wrote to stderr: " + said
 	}
 	return ""
@@ -216,7 +224,7 @@ func (c *conn) why(err error, x *exchange) string {
 	case errors.Is(err, errRedirect):
 		return errRedirect.Error()
 	case x.rpc != nil:
-		return fmt.Sprintf("it answered with error %d: %s", x.rpc.Code, oneLine(x.rpc.Message))
+		return fmt.Sprintf("it answered with error %d: %s", x.rpc.Code, oneLine(c.hide.String(x.rpc.Message)))
 	case needsLogin(x):
 		return fmt.Sprintf("it answered with HTTP status %d and wants a login", status)
 	case errors.Is(err, transport.ErrLegacySSEServer):
@@ -228,7 +236,7 @@ func (c *conn) why(err error, x *exchange) string {
 	case errors.As(err, &over):
 		err = over.Err
 	}
-	return oneLine(innermost(err).Error())
+	return oneLine(c.hide.String(innermost(err).Error()))
 }
 
 func needsLogin(x *exchange) bool {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bestof-dev/bestof/internal/redact"
 	"github.com/bestof-dev/bestof/internal/term"
 )
 
@@ -88,9 +89,9 @@ func drain(r io.Reader) *tail {
 	return t
 }
 
-// said is the last lines, cleaned, as one. It waits a little for the stream to
+// said is the last lines, cleaned, as one, without what is to be hidden. It waits a little for the stream to
 // end, since what explains a death is what was written last.
-func (t *tail) said() string {
+func (t *tail) said(hide *redact.Redactor) string {
 	timer := time.NewTimer(tailWait)
 	defer timer.Stop()
 	select {
@@ -104,7 +105,7 @@ func (t *tail) said() string {
 		if i > 0 {
 			said += " | "
 		}
-		said += term.Clean(line, 200).String()
+		said += term.Clean(hide.String(line), 200).String()
 	}
 	return said
 }
