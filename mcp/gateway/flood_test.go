@@ -120,3 +120,60 @@ func TestWhatIsOffered(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// hazards: reading a message can take many times its size, so that many large
+// ones at the same time could take all memory.
+func TestLargeMessagesOfACandidateAreReadOneByOne(t *testing.T) {
+	r := start(t, nil)
+	a := r.access(1)
+	request := func(q string) post {
+		return callModern("mcp__docs__search", `{"q":"`+q+`","pad":"`+strings.Repeat("x", 100<<10)+`"}`)
+	}
+	first := request("first")
+	c, err := net.Dial("unix", a.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n", a.Token.Reveal(), len(first.body))
+	for k, v := range first.headers {
+		fmt.Fprintf(c, "%s: %s\r\n", k, v)
+	}
+	fmt.Fprint(c, "\r\n")
+	answer := bufio.NewReader(c)
+	if line, err := answer.ReadString('\n'); err != nil || !strings.Contains(line, "100") {
+		t.Fatalf("its body is not read: %q %v", line, err)
+	}
+	second := make(chan error)
+	go func() {
+		_, _, body, err := r.try(1, request("second"))
+		if err == nil && !strings.Contains(body, "found") {
+			err = fmt.Errorf("the second large message: %s", body)
+		}
+		second <- err
+	}()
+	// Meanwhile small ones go through, and large ones of the sibling.
+	for range 200 {
+		if _, _, body := r.send(1, callModern("mcp__docs__search", `{"q":"small"}`)); !strings.Contains(body, "found") {
+			t.Fatal(body)
+		}
+	}
+	if _, _, body := r.send(2, request("sibling")); !strings.Contains(body, "found") {
+		t.Fatal(body)
+	}
+	for _, call := range r.up.seen() {
+		if strings.Contains(string(call.Arguments), `"second"`) {
+			t.Error("the second large message was read beside the first")
+		}
+	}
+	fmt.Fprint(c, first.body)
+	if err := <-second; err != nil {
+		t.Error(err)
+	}
+	if line, err := answer.ReadString('\n'); err != nil || line != "\r\n" {
+		t.Fatalf("after 100 Continue: %q %v", line, err)
+	}
+	if line, err := answer.ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+		t.Errorf("the first large message: %q %v", line, err)
+	}
+}

@@ -87,6 +87,7 @@ type member struct {
 	socket   string
 	meter    meter
 	sessions sessions
+	large    chan struct{} // holds one large message while it is read
 }
 
 // ErrClosed is the end of a gateway.
@@ -111,7 +112,7 @@ func New(c Config) (*Gateway, error) {
 	}
 	g.ctx, g.stop = context.WithCancelCause(context.Background())
 	for n := range c.Candidates {
-		g.members = append(g.members, &member{number: n + 1, token: newToken()})
+		g.members = append(g.members, &member{number: n + 1, token: newToken(), large: make(chan struct{}, 1)})
 	}
 	if err := g.listen(c.SocketDir); err != nil {
 		g.stop(ErrClosed)

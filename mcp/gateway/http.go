@@ -131,12 +131,11 @@ func (e *exchange) delete() {
 }
 
 func (e *exchange) post() {
-	body, status := e.body()
+	msg, body, bad, status := e.read()
 	if status != 0 {
 		refuse(e.w, status, http.StatusText(status))
 		return
 	}
-	msg, bad := wire.Parse(body)
 	e.era = wire.Era{Modern: wire.Modern(e.r.Header.Get(wire.HeaderVersion)) || wire.Modern(msg.MetaVersion()), Info: e.g.info}
 	if bad != nil {
 		e.fail(msg, bad)
@@ -147,6 +146,29 @@ func (e *exchange) post() {
 		return
 	}
 	e.legacy(msg, body)
+}
+
+// large is the size in bytes from which a message is read alone: what it takes
+// to read one can be many times its size.
+const large = 64 << 10
+
+// read reads the message of a request. A candidate's large ones are read one
+// after the other.
+func (e *exchange) read() (msg wire.Message, body []byte, bad *wire.Error, status int) {
+	if e.r.ContentLength < 0 || e.r.ContentLength > large {
+		select {
+		case e.m.large <- struct{}{}:
+			defer func() { <-e.m.large }()
+		case <-e.r.Context().Done():
+			return msg, nil, nil, http.StatusServiceUnavailable
+		case <-e.g.ctx.Done():
+			return msg, nil, nil, http.StatusServiceUnavailable
+		}
+	}
+	if body, status = e.body(); status == 0 {
+		msg, bad = wire.Parse(body)
+	}
+	return msg, body, bad, status
 }
 
 // body reads the request within its size and time.
