@@ -35,6 +35,7 @@ type program struct {
 	set   func(url string) map[string]string // added to what it sets
 	shell call                               // runs lookAround
 	edit  []call                             // make the file right
+	files map[string]string                  // of the operator, in $BESTOF_HOME
 }
 
 // lookAround prints where the program is and all that it was told, the key
@@ -187,6 +188,7 @@ type run struct {
 
 // document is what these tests read of `run --json`.
 type document struct {
+	Run        string
 	Winner     *int
 	Reason     string
 	Candidates []struct {
@@ -220,6 +222,9 @@ func start(t *testing.T, p program, m *model, sandbox string, status int) run {
 		write(t, filepath.Join(dir, name), content)
 	}
 	write(t, filepath.Join(r.state, "config.toml"), p.settings(t, m.URL))
+	for name, content := range p.files {
+		write(t, filepath.Join(r.state, name), content)
+	}
 	env := []string{
 		"PATH=" + programsDir(t) + ":" + os.Getenv("PATH"), "HOME=" + r.home, "BESTOF_HOME=" + r.state, "LANG=C.UTF-8",
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.org", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.org",
