@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/bestof-dev/bestof/candidate"
+	"github.com/bestof-dev/bestof/candidate/agent"
 	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/candidate/sandbox/egress"
 	"github.com/bestof-dev/bestof/internal/bytestring"
 	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/judge"
@@ -40,6 +42,7 @@ type life struct {
 	final   string              // the end of what its agent printed last, or its last message
 	answer  string              // its last message; "" where its stream has none that is known
 	tools   []string            // of those that the host offers, which it called in this round
+	network egress.Ledger       // what it asked for of the hosts, in all rounds
 	blocked int                 // rounds that it owes to Stop hooks; the others are holds
 }
 
@@ -87,7 +90,7 @@ func (t *turn) live(ctx context.Context, i int) candidate.Outcome {
 // fresh is a candidate's record before its first attempt.
 func fresh(c record.Candidate) record.Candidate {
 	return record.Candidate{Number: c.Number, Handle: c.Handle, Agent: c.Agent, Sandbox: c.Sandbox, State: candidate.Queued,
-		Evidence: []record.Evidence{}, Usage: map[string]any{}}
+		Evidence: []record.Evidence{}, Usage: c.Usage} // what was spent stays spent
 }
 
 // attempt runs rounds until the candidate has an outcome.
@@ -216,10 +219,11 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 	}
 	l.enter(candidate.Working)
 	lines := &activity{now: l.Now, show: func(text string) { l.emit(event.Activity{Number: n, Text: text}) }}
-	clean := l.Redactor.Writer(multi{log, lines})
+	used, before := l.metering()
+	clean := l.Redactor.Writer(multi{log, lines, used})
 	unit := agentUnit{
 		Agent: l.seat.Agent, Root: shadow.Root(), WorkDir: l.Repo.Prefix(), Home: shadow.Home(), Enter: sandbox.Entry(shadow.Enter()), Seen: l.seen(), Self: l.Self,
-		Network: l.Settings.Network, Ports: portsOf(l.ports, n), Timeout: max(l.until.Sub(l.Now()), time.Second),
+		Network: agentNetwork(l.Settings.Network), Ports: portsOf(l.ports, n), Timeout: max(l.until.Sub(l.Now()), time.Second),
 		Brief: candidate.Brief{
 			Task: l.Task, Context: l.brief(), Test: l.Settings.Test, Protected: l.snapshotSettings().Protect, Number: l.seat.Number,
 			Candidates: len(l.Seats), Round: l.round, Correction: correction,
@@ -228,9 +232,16 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 	if unit.Tools, err = l.offered.access(l.seat, unit.Network, sandbox.Spec{Root: unit.Root, Home: unit.Home, Seen: unit.Seen}.Place().Home); err != nil {
 		return false, lifeEnds(candidate.Infrastructure, "%v", err)
 	}
+	if unit.Network == sandbox.NetworkNone {
+		online := l.Settings.Network != sandbox.Network(agent.NetworkGateway)
+		if unit.Out, err = l.openOutlet(l.seat.Number.ID(), l.seat.Reach, online, &l.network); err != nil {
+			return false, lifeEnds(candidate.Infrastructure, "%v", err)
+		}
+	}
 	leave := l.atBench(ctx, shadow)
 	res, err := unit.run(ctx, l.box(l.seat.Number, phaseAgent), clean, l.startedProcess)
 	leave()
+	err = errors.Join(err, unit.Out.close())
 	flushErr := clean.Close()
 	l.final = l.tailOf(sandbox.Result{Stdout: res.Stdout})
 	l.answer = l.final
@@ -240,9 +251,9 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 		}
 	}
 	suspicious, watchErr := l.watch.leave(context.WithoutCancel(ctx), n)
-	used := l.usedTools(l.index)
+	used, reached := l.usedTools(l.index), networkUses(&l.network)
 	l.record(l.index, func(c *record.Candidate) {
-		c.Rounds, c.Processes, c.Tools = l.round+1, nil, used
+		c.Rounds, c.Processes, c.Tools, c.Network = l.round+1, nil, used, reached
 		c.AgentEnd = &record.AgentEnd{End: res.End, Code: res.Code, Signal: res.Signal, Reason: l.Redactor.String(res.Reason)}
 	})
 	switch {
@@ -285,7 +296,7 @@ func (l *life) keepChange(ctx context.Context, sealed *worktree.Sealed) (guarded
 	kept := RecordChange(change, sealed.Notes, "candidates/"+id+"/change.patch")
 	var tampered []bytestring.String
 	for _, f := range change.Files {
-		if l.isGuard(f.Path) {
+		if l.isGuard(f.Path) && !l.isLaid[f.Path] {
 			guarded = append(guarded, f.Path)
 			tampered = append(tampered, bytestring.String(f.Path))
 		}

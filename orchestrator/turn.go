@@ -19,7 +19,9 @@ import (
 	"github.com/bestof-dev/bestof/candidate"
 	"github.com/bestof-dev/bestof/candidate/agent"
 	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/candidate/sandbox/egress"
 	"github.com/bestof-dev/bestof/internal/bytestring"
+	"github.com/bestof-dev/bestof/internal/hosts"
 	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/internal/redact"
 	"github.com/bestof-dev/bestof/orchestrator/event"
@@ -60,6 +62,7 @@ var (
 type Seat struct {
 	Number candidate.Number
 	Agent  agent.Definition
+	Reach  []hosts.Rule // the hosts that its agent reaches where the run's network is not open
 }
 
 // Config is everything a turn needs to know.
@@ -102,7 +105,8 @@ type Config struct {
 	Deadline   time.Duration // of the whole run, 0 for none
 
 	SetupNetwork   sandbox.Network
-	VerifyTimeouts bool // a candidate that timed out is still verified
+	SetupReach     []hosts.Rule // the hosts that the setup command reaches without that network
+	VerifyTimeouts bool         // a candidate that timed out is still verified
 }
 
 // A turn is one run in progress.
@@ -118,6 +122,9 @@ type turn struct {
 	baseline verify.Base
 	offered  tools
 	used     map[int]map[string]*record.ToolUse // by seat and wire name; guarded by mu
+
+	laid   []worktree.Laid // hidden tests, as shadows get them
+	isLaid map[string]bool // their paths
 
 	// ownTraces is what the test itself leaves in protected paths of the base.
 	ownTraces map[string]string
@@ -142,7 +149,10 @@ type turn struct {
 // ended, whatever happened; an error means that even the record could not be
 // kept.
 func Run(ctx context.Context, cfg Config) (record.Document, error) {
-	t := &turn{Config: cfg, began: cfg.Now(), ports: os.Getpid()}
+	if cfg.Hidden.any() {
+		cfg.Settings.MaxHolds = 0
+	}
+	t := &turn{Config: cfg, began: cfg.Now(), ports: os.Getpid() + cfg.Salt}
 	owner, err := proc.Self()
 	if err != nil {
 		return record.Document{}, err
@@ -156,6 +166,10 @@ func Run(ctx context.Context, cfg Config) (record.Document, error) {
 	}
 	t.lineUp()
 	for _, s := range cfg.Seats {
+		if c := cfg.kept(s.Number); c != nil {
+			t.doc.Candidates = append(t.doc.Candidates, *c)
+			continue
+		}
 		t.doc.Candidates = append(t.doc.Candidates, record.Candidate{
 			Number: int(s.Number), Handle: s.Number.Handle(), Agent: s.Agent.Name, Sandbox: cfg.Settings.Isolation.Name,
 			State: candidate.Queued, Evidence: []record.Evidence{}, Usage: map[string]any{},
@@ -200,6 +214,8 @@ func interruption(ctx context.Context) *ending {
 		return ended(ExitTimedOut, "%v", ErrDeadline)
 	case errors.Is(context.Cause(ctx), ErrInterrupted) || errors.Is(context.Cause(ctx), context.Canceled):
 		return ended(ExitInterrupted, "%v", ErrInterrupted)
+	case errors.Is(context.Cause(ctx), ErrOverBudget):
+		return ended(ExitOverBudget, "%v", ErrOverBudget)
 	default:
 		return ended(ExitInfrastructure, "%v", context.Cause(ctx))
 	}
@@ -253,6 +269,7 @@ func (t *turn) run(ctx context.Context) *ending {
 	if end := t.askBefore(ctx); end != nil {
 		return end
 	}
+	t.tellNetwork()
 	if t.Tooling != nil {
 		t.Tooling(Tooling{t})
 	}
@@ -289,6 +306,9 @@ func (t *turn) makeBase(ctx context.Context) *ending {
 	open := plan.Matcher(t.Unprotect)
 	own := plan.Matcher(t.Protect)
 	t.isGuard = func(path string) bool { return own(path) || guard(path) && !open(path) }
+	if end := t.layHidden(); end != nil {
+		return end
+	}
 	t.update(func(d *record.Document) {
 		d.Base = record.Base{
 			Kind: string(t.base.Kind()), Commit: t.base.Commit(), Tree: string(t.base.Tree()), Files: t.base.Files(),
@@ -346,10 +366,21 @@ func (t *turn) setUp(ctx context.Context, root, home string) error {
 	}
 	defer log.Close()
 	clean := t.Redactor.Writer(log)
-	res, err := t.box(0, phaseSetup).Run(ctx, sandbox.Spec{
+	spec := sandbox.Spec{
 		Argv: t.Settings.Setup, Root: root, WorkDir: t.Repo.Prefix(), Home: home, Seen: t.seen(), Network: t.SetupNetwork,
 		Timeout: t.setupLimit(), Log: clean,
-	})
+	}
+	var ledger egress.Ledger
+	out, err := t.openOutlet("setup", t.SetupReach, true, &ledger)
+	if err != nil {
+		return err
+	}
+	out.give(&spec)
+	res, err := t.box(0, phaseSetup).Run(ctx, spec)
+	err = errors.Join(err, out.close())
+	if uses := networkUses(&ledger); len(uses) > 0 {
+		t.update(func(d *record.Document) { d.SetupUse = uses })
+	}
 	if err = errors.Join(err, clean.Close()); err != nil {
 		return fmt.Errorf("run the setup command: %w", err)
 	}
@@ -388,7 +419,7 @@ func (t *turn) tryCandidates(ctx context.Context) *ending {
 	group.SetLimit(t.Settings.Jobs)
 	for i := range t.Seats {
 		group.Go(func() error { // errgroup for its limit alone
-			outcome := t.live(ctx, i)
+			outcome := t.seat(ctx, i)
 			if t.Settings.Stop == "first" && outcome == candidate.Met {
 				stop(errWinnerFound)
 			}

@@ -29,6 +29,7 @@ type agentUnit struct {
 	Ports   sandbox.PortBlock
 	Timeout time.Duration
 	Tools   toolAccess
+	Out     outlet
 }
 
 // run plans the unit, seeds the candidate's HOME and runs the agent. An
@@ -48,11 +49,13 @@ func (u agentUnit) run(ctx context.Context, sb sandbox.Sandbox, log io.Writer, s
 	if err := seed(u.Enter.Host+u.Home, inv.Files); err != nil {
 		return sandbox.Result{}, fmt.Errorf("seed the candidate's home: %w", err)
 	}
-	return sb.Run(ctx, sandbox.Spec{
+	spec := sandbox.Spec{
 		Argv: inv.Argv, Root: u.Root, WorkDir: u.WorkDir, Home: u.Home, Enter: u.Enter, Seen: u.Seen, Env: inv.Env, PassEnv: inv.PassEnv, Stdin: inv.Stdin,
 		Binds: append([]sandbox.Bind{{Source: u.Self, Target: u.Self}}, u.Tools.Binds...), Network: u.Network, Ports: u.Ports,
 		Timeout: u.Timeout, Log: log, Started: started,
-	})
+	}
+	u.Out.give(&spec)
+	return sb.Run(ctx, spec)
 }
 
 // seed writes files below home, never through a link that leads out of it.

@@ -9,8 +9,10 @@ package agent
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -18,6 +20,7 @@ import (
 	"time"
 
 	"github.com/bestof-dev/bestof/candidate"
+	"github.com/bestof-dev/bestof/internal/hosts"
 )
 
 // A PromptVia is how an agent is given its prompt.
@@ -33,12 +36,19 @@ const (
 // A Network is what an agent needs to reach in order to work at all.
 type Network string
 
-// The networks, spelled as the sandboxes spell them. The zero value means
-// NetworkNone.
+// The networks. The zero value means NetworkGateway where Models are declared,
+// and NetworkNone elsewhere.
 const (
-	NetworkNone Network = "none"
-	NetworkHost Network = "host"
+	NetworkNone    Network = "none"
+	NetworkGateway Network = "gateway" // the hosts of Models and no others
+	NetworkHost    Network = "host"    // any
 )
+
+// A Model is where an agent finds its model.
+type Model struct {
+	Host    string // as hosts.ParseRule reads it
+	BaseURL string // a variable that, where it is set, names another place instead; "" if there is none
+}
 
 // MaxArgument is the longest prompt that is passed as an argument. Linux
 // refuses a single argument of 128 KiB with its terminating zero byte; a
@@ -54,8 +64,9 @@ type Definition struct {
 	Env         map[string]string // set as they are
 	Files       map[string]string // seeded below HOME: relative slash path → content
 	Network     Network
-	Description string // one line for people
-	Builtin     bool   // part of this binary: Command is appended to Self
+	Models      []Model // what it reaches, as long as the run does not open more
+	Description string  // one line for people
+	Builtin     bool    // part of this binary: Command is appended to Self
 }
 
 const (
@@ -139,11 +150,94 @@ func (d Definition) Validate() error {
 			}
 		}
 	}
+	for _, m := range d.Models {
+		if _, err := hosts.ParseRule(m.Host); err != nil {
+			return bad("hosts", "%v", err)
+		}
+		if m.BaseURL != "" && !envForm.MatchString(m.BaseURL) {
+			return bad("hosts", "%q is not the name of a variable", m.BaseURL)
+		}
+	}
 	switch d.Network {
 	case "", NetworkNone, NetworkHost:
 		return nil
+	case NetworkGateway:
+		if len(d.Models) == 0 {
+			return bad("network", "is gateway, which leads to declared hosts: add hosts = [\"api.example.com\"]")
+		}
+		return nil
 	}
-	return bad("network", "is %q; use none or host", d.Network)
+	return bad("network", "is %q; use none, gateway or host", d.Network)
+}
+
+// Needs is Network with its zero value told.
+func (d Definition) Needs() Network {
+	switch {
+	case d.Network != "":
+		return d.Network
+	case len(d.Models) > 0:
+		return NetworkGateway
+	}
+	return NetworkNone
+}
+
+// baseURL ends the names of variables that say where a model is.
+const baseURL = "_BASE_URL"
+
+// Reaches lists the hosts of d's models for an operator whose environment
+// getenv reads: where a variable that the agent is given says where a model is,
+// that place counts, and not the declared one that it stands for.
+func (d Definition) Reaches(getenv func(string) string) ([]hosts.Rule, error) {
+	var rules []hosts.Rule
+	add := func(r hosts.Rule) {
+		if !slices.Contains(rules, r) {
+			rules = append(rules, r)
+		}
+	}
+	places := map[string]hosts.Rule{} // by variable
+	for _, name := range slices.Concat(d.PassEnv, slices.Sorted(maps.Keys(d.Env))) {
+		value, set := d.Env[name]
+		if !set {
+			value = getenv(name)
+		}
+		if value == "" || !strings.HasSuffix(name, baseURL) && !slices.ContainsFunc(d.Models, func(m Model) bool { return m.BaseURL == name }) {
+			continue
+		}
+		r, err := ruleOf(value)
+		if err != nil {
+			return nil, fmt.Errorf("agent %q: %s: %w", d.Name, name, err)
+		}
+		places[name] = r
+		add(r)
+	}
+	for _, m := range d.Models {
+		if _, moved := places[m.BaseURL]; moved {
+			continue
+		}
+		r, err := hosts.ParseRule(m.Host)
+		if err != nil {
+			return nil, fmt.Errorf("agent %q: hosts: %w", d.Name, err)
+		}
+		add(r)
+	}
+	return rules, nil
+}
+
+// ruleOf is the rule that lets through exactly what a base URL names.
+func ruleOf(base string) (hosts.Rule, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return hosts.Rule{}, errors.New("not a URL that begins with http:// or https://") // the value may hold a secret
+	}
+	port := uint16(hosts.HTTPS)
+	if u.Scheme == "http" {
+		port = hosts.HTTP
+	}
+	t, err := hosts.ParseTarget(u.Host, port)
+	if err != nil {
+		return hosts.Rule{}, fmt.Errorf("its host cannot be read: %w", err)
+	}
+	return hosts.Rule{Name: t.Name, Addr: t.Addr, Port: t.Port}, nil
 }
 
 func (d Definition) via() PromptVia {
@@ -171,7 +265,6 @@ type Invocation struct {
 	PassEnv    []string
 	Files      map[string][]byte // to be written below HOME before the start
 	PromptFile string            // the one of Files that holds the prompt, "" if none
-	Network    Network
 }
 
 // Plan says how to start d for the candidate that b describes.
@@ -179,10 +272,7 @@ func (d Definition) Plan(b candidate.Brief, at PlanContext) (Invocation, error) 
 	if err := d.Validate(); err != nil {
 		return Invocation{}, err
 	}
-	inv := Invocation{Env: map[string]string{}, PassEnv: slices.Clone(d.PassEnv), Files: map[string][]byte{}, Network: d.Network}
-	if inv.Network == "" {
-		inv.Network = NetworkNone
-	}
+	inv := Invocation{Env: map[string]string{}, PassEnv: slices.Clone(d.PassEnv), Files: map[string][]byte{}}
 	if d.Builtin {
 		return d.planBuiltin(inv, b, at)
 	}

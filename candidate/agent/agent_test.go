@@ -43,8 +43,8 @@ func TestPresetsAreValidSortedAndPlannable(t *testing.T) {
 		if strings.Contains(everything, "{prompt") {
 			t.Errorf("%s: a mark is left in %q", d.Name, inv.Argv)
 		}
-		if want := map[bool]Network{true: NetworkNone, false: NetworkHost}[d.Builtin]; inv.Network != want {
-			t.Errorf("%s needs network %q, want %q", d.Name, inv.Network, want)
+		if want := map[bool]Network{true: NetworkNone, false: NetworkGateway}[d.Builtin]; d.Needs() != want {
+			t.Errorf("%s needs network %q, want %q", d.Name, d.Needs(), want)
 		}
 		for _, name := range inv.PassEnv {
 			if _, set := inv.Env[name]; set {
@@ -93,8 +93,15 @@ func TestValidateNamesTheAgentAndTheKey(t *testing.T) {
 			func(d *Definition) { d.Command = []string{"a", "{prompt_file}", "{prompt}"}; d.Prompt = PromptFile },
 			func(d *Definition) { d.Command = []string{"a\x00b"} },
 		},
-		"prompt":  {func(d *Definition) { d.Prompt = "socket" }},
-		"network": {func(d *Definition) { d.Network = "some" }},
+		"prompt": {func(d *Definition) { d.Prompt = "socket" }},
+		"network": {
+			func(d *Definition) { d.Network = "some" },
+			func(d *Definition) { d.Network = NetworkGateway },
+		},
+		"hosts": {
+			func(d *Definition) { d.Models = []Model{{Host: "https://api.example.com"}} },
+			func(d *Definition) { d.Models = []Model{{Host: "api.example.com", BaseURL: "A B"}} },
+		},
 		"pass_env": {
 			func(d *Definition) { d.PassEnv = []string{"A=B"} },
 			func(d *Definition) { d.PassEnv = []string{"HOME"} },
@@ -136,7 +143,7 @@ func TestPlanGivesThePrompt(t *testing.T) {
 	}
 	want := Invocation{
 		Argv: []string{"a", "--x"}, Stdin: []byte(Prompt(brief())), Env: map[string]string{"CI": "1", "NO_COLOR": "1", "TERM": "xterm"},
-		PassEnv: []string{"KEY"}, Files: map[string][]byte{".a/b": []byte("c")}, Network: NetworkNone,
+		PassEnv: []string{"KEY"}, Files: map[string][]byte{".a/b": []byte("c")},
 	}
 	if !reflect.DeepEqual(inv, want) {
 		t.Errorf("got  %+v\nwant %+v", inv, want)
@@ -289,4 +296,47 @@ func FuzzParseJob(f *testing.F) {
 			t.Errorf("accepted %+v", j)
 		}
 	})
+}
+
+func TestReaches(t *testing.T) {
+	preset := func(name string) Definition {
+		for _, d := range Presets() {
+			if d.Name == name {
+				return d
+			}
+		}
+		t.Fatalf("no preset %s", name)
+		return Definition{}
+	}
+	own := Definition{Name: "own", PassEnv: []string{"MY_BASE_URL", "MY_KEY"}, Env: map[string]string{"SET_BASE_URL": "https://set.example.com:8443/v1"}, Models: []Model{{Host: "*.example.com"}}}
+	for _, c := range []struct {
+		d    Definition
+		env  map[string]string
+		want string
+	}{
+		{preset("claude"), nil, "api.anthropic.com"},
+		{preset("claude"), map[string]string{"ANTHROPIC_BASE_URL": "http://127.0.0.1:8080/x"}, "127.0.0.1:8080"},
+		{preset("claude"), map[string]string{"ANTHROPIC_BASE_URL": "https://Models.Example.com"}, "models.example.com:443"},
+		{preset("claude"), map[string]string{"OPENAI_BASE_URL": "http://127.0.0.1:8080"}, "api.anthropic.com"}, // it is not given that
+		{preset("copilot"), map[string]string{"COPILOT_PROVIDER_BASE_URL": "http://localhost:1"}, "127.0.0.1:1 api.github.com"},
+		{preset("opencode"), map[string]string{"OPENAI_BASE_URL": "http://a.example.com/v1"}, "a.example.com:80 api.anthropic.com generativelanguage.googleapis.com openrouter.ai"},
+		{preset("mutate"), map[string]string{"OPENAI_BASE_URL": "http://a.example.com/v1"}, ""},
+		{own, nil, "set.example.com:8443 *.example.com"},
+		{own, map[string]string{"MY_BASE_URL": "http://[::1]:80", "MY_KEY": "http://key.example.org"}, "[::1]:80 set.example.com:8443 *.example.com"},
+	} {
+		rules, err := c.d.Reaches(func(name string) string { return c.env[name] })
+		var got []string
+		for _, r := range rules {
+			got = append(got, r.String())
+		}
+		if text := strings.Join(got, " "); text != c.want || err != nil {
+			t.Errorf("%s with %v reaches %q, %v, want %q", c.d.Name, c.env, text, err, c.want)
+		}
+	}
+	for _, bad := range []string{"api.example.com", "ftp://api.example.com", "http://", "http://a b", "http://u:p@a..b/secret"} {
+		_, err := preset("claude").Reaches(func(string) string { return bad })
+		if err == nil || !strings.Contains(err.Error(), "ANTHROPIC_BASE_URL") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
 }

@@ -20,7 +20,7 @@ func Presets() []Definition {
 				"ENABLE_TOOL_SEARCH":                       "false", // else MCP tools are hidden from the model
 				"IS_SANDBOX":                               "1",     // else it refuses to run as root
 			},
-			Network: NetworkHost,
+			Models: []Model{{Host: "api.anthropic.com", BaseURL: "ANTHROPIC_BASE_URL"}},
 		},
 		{
 			Name:        "codex",
@@ -31,7 +31,7 @@ func Presets() []Definition {
 				"-c", "analytics.enabled=false", "-c", "check_for_update_on_startup=false", "-"},
 			// It reads neither OPENAI_API_KEY nor OPENAI_BASE_URL.
 			PassEnv: []string{"CODEX_API_KEY"},
-			Network: NetworkHost,
+			Models:  []Model{{Host: "api.openai.com"}},
 		},
 		{
 			Name:        "copilot",
@@ -41,7 +41,9 @@ func Presets() []Definition {
 			Prompt: PromptArgument,
 			PassEnv: []string{"COPILOT_GITHUB_TOKEN", "COPILOT_MODEL", "COPILOT_OFFLINE", "COPILOT_PROVIDER_API_KEY",
 				"COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_TYPE", "GH_TOKEN", "GITHUB_TOKEN"},
-			Network: NetworkHost,
+			// Which of them it is depends on the plan that the token belongs to.
+			Models: []Model{{Host: "api.github.com"}, {Host: "api.githubcopilot.com", BaseURL: "COPILOT_PROVIDER_BASE_URL"},
+				{Host: "*.githubcopilot.com", BaseURL: "COPILOT_PROVIDER_BASE_URL"}},
 		},
 		{
 			Name:        "gemini",
@@ -56,13 +58,12 @@ func Presets() []Definition {
   "general": {"enableAutoUpdate": false}
 }
 `},
-			Network: NetworkHost,
+			Models: []Model{{Host: "generativelanguage.googleapis.com", BaseURL: "GOOGLE_GEMINI_BASE_URL"}},
 		},
 		{
 			Name:        "mutate",
 			Description: "built-in search for a small edit that makes the test pass; offline, no model",
 			Command:     []string{"internal", "agent", "mutate"},
-			Network:     NetworkNone,
 			Builtin:     true,
 		},
 		{
@@ -86,7 +87,7 @@ func Presets() []Definition {
 				".config/opencode/package-lock.json": `{"lockfileVersion": 3, "packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}
 `,
 			},
-			Network: NetworkHost,
+			Models: providers("OPENAI_BASE_URL"),
 		},
 		{
 			Name:        "pi",
@@ -95,7 +96,7 @@ func Presets() []Definition {
 			Prompt:      PromptArgument,
 			PassEnv:     []string{"ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"},
 			Env:         map[string]string{"PI_OFFLINE": "1"},
-			Network:     NetworkHost,
+			Models:      providers(""),
 		},
 		{
 			Name:        "qwen",
@@ -105,7 +106,13 @@ func Presets() []Definition {
 			PassEnv:     []string{"OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL"},
 			Files: map[string]string{".qwen/settings.json": `{"privacy": {"usageStatisticsEnabled": false}}
 `},
-			Network: NetworkHost,
+			Models: []Model{{Host: "api.openai.com", BaseURL: "OPENAI_BASE_URL"}},
 		},
 	}
+}
+
+// providers are those whose keys an agent for any model is given; openai is the
+// variable that moves the first of them.
+func providers(openai string) []Model {
+	return []Model{{Host: "api.openai.com", BaseURL: openai}, {Host: "api.anthropic.com"}, {Host: "generativelanguage.googleapis.com"}, {Host: "openrouter.ai"}}
 }

@@ -27,34 +27,35 @@ const (
 
 // A Document is run.json: the whole record of a run in one object.
 type Document struct {
-	Schema     string      `json:"schema"`
-	Run        string      `json:"run"`
-	Phase      Phase       `json:"phase"`
-	Version    string      `json:"version"` // of bestof
-	Started    time.Time   `json:"started"`
-	Finished   *time.Time  `json:"finished"`
-	Owner      *Owner      `json:"owner,omitempty"` // the process that writes this, while Phase is running
-	Repo       Repo        `json:"repo"`
-	Task       string      `json:"task"`
-	RevisionOf string      `json:"revision_of,omitempty"` // the red run that this one revises
-	Settings   Settings    `json:"settings"`
-	Base       Base        `json:"base"`
-	Baseline   Baseline    `json:"baseline"`
-	Plugins    []Plugin    `json:"plugins"` // who took part
-	Tools      *Tools      `json:"tools,omitempty"`
-	Rules      []Rule      `json:"rules"` // by which candidates were judged: one for each arbiter
-	Candidates []Candidate `json:"candidates"`
-	Ranking    []Rank      `json:"ranking"`
-	Winner     *int        `json:"winner"` // number of the winner, or null
-	Tie        []int       `json:"tie,omitempty"`
-	Reason     string      `json:"reason"`
-	Withheld   string      `json:"withheld,omitempty"` // why the judge was not asked for a winner: the run ended before
-	Adopted    *Adoption   `json:"adopted"`
-	AdoptError string      `json:"adopt_error,omitempty"` // why the winner was not adopted as the run asked
-	Revision   *Revision   `json:"revision,omitempty"`    // proposed when no candidate is met
-	Notices    []string    `json:"notices,omitempty"`
-	ExitCode   int         `json:"exit_code"`
-	DurationMS int64       `json:"duration_ms"`
+	Schema     string       `json:"schema"`
+	Run        string       `json:"run"`
+	Phase      Phase        `json:"phase"`
+	Version    string       `json:"version"` // of bestof
+	Started    time.Time    `json:"started"`
+	Finished   *time.Time   `json:"finished"`
+	Owner      *Owner       `json:"owner,omitempty"` // the process that writes this, while Phase is running
+	Repo       Repo         `json:"repo"`
+	Task       string       `json:"task"`
+	RevisionOf string       `json:"revision_of,omitempty"` // the red run that this one revises
+	Settings   Settings     `json:"settings"`
+	Base       Base         `json:"base"`
+	Baseline   Baseline     `json:"baseline"`
+	Plugins    []Plugin     `json:"plugins"` // who took part
+	Tools      *Tools       `json:"tools,omitempty"`
+	SetupUse   []NetworkUse `json:"setup_network_use,omitempty"` // what the setup command asked the run's proxy for
+	Rules      []Rule       `json:"rules"`                       // by which candidates were judged: one for each arbiter
+	Candidates []Candidate  `json:"candidates"`
+	Ranking    []Rank       `json:"ranking"`
+	Winner     *int         `json:"winner"` // number of the winner, or null
+	Tie        []int        `json:"tie,omitempty"`
+	Reason     string       `json:"reason"`
+	Withheld   string       `json:"withheld,omitempty"` // why the judge was not asked for a winner: the run ended before
+	Adopted    *Adoption    `json:"adopted"`
+	AdoptError string       `json:"adopt_error,omitempty"` // why the winner was not adopted as the run asked
+	Revision   *Revision    `json:"revision,omitempty"`    // proposed when no candidate is met
+	Notices    []string     `json:"notices,omitempty"`
+	ExitCode   int          `json:"exit_code"`
+	DurationMS int64        `json:"duration_ms"`
 }
 
 // Owner is the process that owns a running record.
@@ -78,7 +79,7 @@ type Settings struct {
 	Base           string            `json:"base"`
 	History        int               `json:"history"` // 0 is full
 	Isolation      sandbox.Isolation `json:"isolation"`
-	Network        sandbox.Network   `json:"network"`
+	Network        sandbox.Network   `json:"network"` // as asked: none | gateway | allow=HOST,… | host
 	TimeoutMS      int64             `json:"timeout_ms"`
 	DeadlineMS     int64             `json:"deadline_ms,omitempty"`
 	Jobs           int               `json:"jobs"`
@@ -96,7 +97,7 @@ type Settings struct {
 	Rev            string            `json:"rev,omitempty"`           // for the base kind rev
 	Sandbox        string            `json:"sandbox"`                 // as asked: auto | process | bwrap
 	ShadowKind     string            `json:"shadow,omitempty"`        // as asked
-	SetupNetwork   sandbox.Network   `json:"setup_network,omitempty"`
+	SetupNetwork   sandbox.Network   `json:"setup_network,omitempty"` // as asked: none | allow=HOST,… | host
 	VerifyTimeouts bool              `json:"verify_timeouts,omitempty"`
 	Witness        []string          `json:"witness,omitempty"` // paths that plugins said decide
 	Plugins        string            `json:"plugins,omitempty"` // as asked: all | none | NAME,…
@@ -191,6 +192,7 @@ type Candidate struct {
 	AgentEnd   *AgentEnd           `json:"agent_end,omitempty"`
 	Hooks      []Hook              `json:"hooks,omitempty"`     // what was called, in order
 	Tools      []ToolUse           `json:"tools,omitempty"`     // what it called of the tools that the run offered
+	Network    []NetworkUse        `json:"network,omitempty"`   // what it asked the run's proxy for
 	Processes  []sandbox.Process   `json:"processes,omitempty"` // alive now; to reap after a crash
 	DurationMS int64               `json:"duration_ms"`
 }
@@ -241,6 +243,19 @@ type ToolUse struct {
 	Calls   int    `json:"calls"`
 	Failed  int    `json:"failed,omitempty"`  // of Calls
 	Refused int    `json:"refused,omitempty"` // never made
+}
+
+// NetworkUse is what a program asked for of the network where the run decides,
+// and what came of it; equal requests are one. Host is "" where no request was
+// understood, and "(others)" for those that were too many to be told apart.
+type NetworkUse struct {
+	Host     string `json:"host"`
+	Port     int    `json:"port"`
+	Allowed  bool   `json:"allowed"`
+	Reason   string `json:"reason,omitempty"` // why not, or what went wrong
+	Count    int    `json:"count"`            // requests and connections
+	Sent     int64  `json:"sent"`             // bytes
+	Received int64  `json:"received"`         // bytes
 }
 
 // Hook is one call of a hook.

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bestof-dev/bestof/candidate/agent/mutate"
+	"github.com/bestof-dev/bestof/candidate/sandbox/inside"
 	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/internal/term"
 	"github.com/bestof-dev/bestof/orchestrator"
@@ -60,6 +61,7 @@ func Main(ctx context.Context, args []string, p Process) int {
 	if code, ok := proc.Supervise(args); ok {
 		return code
 	}
+	inside.Main(args)
 	if len(args) > 3 && args[1] == "internal" {
 		switch {
 		case args[2] == "plugin" && args[3] == "verify":

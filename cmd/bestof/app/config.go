@@ -66,6 +66,7 @@ type agentSettings struct {
 	Set         map[string]string `toml:"set"`
 	Files       map[string]string `toml:"files"`
 	Network     string            `toml:"network"`
+	Hosts       []string          `toml:"hosts"`
 	Description string            `toml:"description"`
 }
 
@@ -349,7 +350,7 @@ func (c fileConfig) agents() (map[string]agent.Definition, error) {
 	for name, a := range c.Agents {
 		d := agent.Definition{
 			Name: name, Command: a.Command, Prompt: agent.PromptVia(a.Prompt), PassEnv: a.Env,
-			Env: a.Set, Files: a.Files, Network: agent.Network(a.Network), Description: a.Description,
+			Env: a.Set, Files: a.Files, Network: agent.Network(a.Network), Models: a.models(), Description: a.Description,
 		}
 		if len(a.Command) == 0 {
 			preset, ok := all[name]
@@ -367,10 +368,22 @@ func (c fileConfig) agents() (map[string]agent.Definition, error) {
 	return all, nil
 }
 
+// models are the hosts of the configuration.
+func (a agentSettings) models() []agent.Model {
+	var all []agent.Model
+	for _, h := range a.Hosts {
+		all = append(all, agent.Model{Host: h})
+	}
+	return all
+}
+
 // extend adds to a preset what the configuration says besides its command.
 func (a agentSettings) extend(d agent.Definition) agent.Definition {
 	d.PassEnv = append(slices.Clone(d.PassEnv), a.Env...)
 	d.Env, d.Files = overlay(d.Env, a.Set), overlay(d.Files, a.Files)
+	if a.Hosts != nil {
+		d.Models = a.models()
+	}
 	if a.Network != "" {
 		d.Network = agent.Network(a.Network)
 	}

@@ -42,14 +42,20 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 		{o.deadline >= 0, "--deadline", "a length of time, for example 1h"},
 		{slices.Contains([]string{orchestrator.ExpectFlip, orchestrator.ExpectPass}, o.expect), "--expect", "flip or pass"},
 		{slices.Contains([]string{"all", "first"}, o.stop), "--stop", "all or first"},
-		{slices.Contains([]string{"none", "host"}, o.network), "--network", "none or host"},
-		{slices.Contains([]string{"none", "host"}, o.setupNetwork), "--setup-network", "none or host"},
 		{slices.Contains([]string{"auto", "overlay", "userns", "btrfs", "reflink", "copy"}, o.shadow), "--shadow", "auto, overlay, userns, btrfs, reflink or copy"},
 		{o.allow == "" || o.allow == "undecided", "--allow", "undecided"},
 	} {
 		if !c.ok {
 			return none, usagef("%s: write %s", c.flag, c.want)
 		}
+	}
+	net, err := parseNetwork("--network", o.network)
+	if err != nil {
+		return none, err
+	}
+	setupNet, err := parseNetwork("--setup-network", o.setupNetwork)
+	if err != nil {
+		return none, err
 	}
 	adopt, err := parseAdopt(o.adopt)
 	if err != nil {
@@ -100,7 +106,10 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 	if err != nil {
 		return none, err
 	}
-	if err := a.canRun(seats, o.network, o.sandbox == "docker"); err != nil {
+	if err := a.connect(seats, net); err != nil {
+		return none, err
+	}
+	if err := a.canRun(seats, o.sandbox == "docker"); err != nil {
 		return none, err
 	}
 	goals, err := file.goals()
@@ -111,6 +120,9 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 	options := sandbox.Options{Environ: a.Environ, Read: expandHome(file.Sandbox.Read, a.getenv("HOME")), Hidden: hidden}
 	box, err := a.box(ctx, s, &o, file, options, plugins)
 	if err != nil {
+		return none, err
+	}
+	if err := canConnect(seats, setupNet, box.isolation); err != nil {
 		return none, err
 	}
 	setup, err := splitCommand("--setup", o.setup)
@@ -141,13 +153,13 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 		Shadow: worktree.ShadowKind(strings.TrimPrefix(o.shadow, "auto")), BaseKind: kind, BaseRev: rev,
 		Protect: o.protect, Unprotect: o.unprotect,
 		Timeout: o.timeout, TestLimit: o.testTimeout, Deadline: o.deadline,
-		SetupNetwork: sandbox.Network(o.setupNetwork), VerifyTimeouts: o.verifyTimeouts,
+		SetupNetwork: setupNet.open(), SetupReach: setupNet.allow, VerifyTimeouts: o.verifyTimeouts,
 		Settings: record.Settings{
 			Candidates: len(seats), Agents: counts, Test: test, Expect: o.expect, Setup: setup, Base: o.base, History: history,
-			Isolation: box.isolation, Network: sandbox.Network(o.network), TimeoutMS: o.timeout.Milliseconds(), DeadlineMS: o.deadline.Milliseconds(),
+			Isolation: box.isolation, Network: net.text, TimeoutMS: o.timeout.Milliseconds(), DeadlineMS: o.deadline.Milliseconds(),
 			Jobs: o.jobs, Protect: o.protect, ExtraProtect: o.protect, Unprotect: o.unprotect, Repeat: o.repeat, Stop: o.stop, Adopt: o.adopt,
 			MaxHolds: o.holds, AllowUndecided: o.allow == "undecided", Rank: goals, TestTimeoutMS: o.testTimeout.Milliseconds(),
-			Plugins: o.plugins, MCP: o.mcp, Rev: rev, Sandbox: o.sandbox, ShadowKind: o.shadow, SetupNetwork: sandbox.Network(o.setupNetwork), VerifyTimeouts: o.verifyTimeouts,
+			Plugins: o.plugins, MCP: o.mcp, Rev: rev, Sandbox: o.sandbox, ShadowKind: o.shadow, SetupNetwork: setupNet.text, VerifyTimeouts: o.verifyTimeouts,
 			Image: box.image, Limits: o.image.limits(), Warm: o.image.warm,
 		},
 	}
@@ -233,14 +245,11 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// canRun refuses agents whose program is not there, or that need a network
-// which the run does not open. What an image holds shows when it is used.
-func (a *app) canRun(seats []orchestrator.Seat, network string, inImage bool) error {
+// canRun refuses agents whose program is not there. What an image holds shows
+// when it is used.
+func (a *app) canRun(seats []orchestrator.Seat, inImage bool) error {
 	for _, s := range seats {
 		d := s.Agent
-		if d.Network == agent.NetworkHost && network != "host" {
-			return usagef("agent %s has to reach its model over the network: add --network host (everything that a candidate starts can then use it)", d.Name)
-		}
 		if d.Builtin || inImage {
 			continue
 		}
@@ -268,11 +277,12 @@ func lookPath(program, path string) (string, error) {
 func (a *app) printPlan(cfg orchestrator.Config) error {
 	if a.json {
 		return a.printJSON(struct {
-			Schema   string          `json:"schema"`
-			Task     string          `json:"task"`
-			Settings record.Settings `json:"settings"`
-			Hooks    []plannedHook   `json:"hooks"`
-		}{"bestof.plan/1", cfg.Task, cfg.Settings, plannedHooks(cfg.Hooks)})
+			Schema   string               `json:"schema"`
+			Task     string               `json:"task"`
+			Settings record.Settings      `json:"settings"`
+			Reaches  []orchestrator.Reach `json:"reaches"` // which hosts, where the network is not open
+			Hooks    []plannedHook        `json:"hooks"`
+		}{"bestof.plan/1", cfg.Task, cfg.Settings, cfg.Reaches(), plannedHooks(cfg.Hooks)})
 	}
 	s := cfg.Settings
 	var agents []string
@@ -286,7 +296,7 @@ func (a *app) printPlan(cfg orchestrator.Config) error {
 		{"test", argv.Join(s.Test)},
 		{"expect", s.Expect},
 		{"isolation", s.Isolation.Summary},
-		{"network", string(s.Network)},
+		{"network", cfg.NetworkWords()},
 		{"time", fmt.Sprintf("%s a candidate, at most %s for all", cfg.Timeout, worstCase(cfg))},
 		{"plugins", pluginNames(cfg.Plugins)},
 		{"mcp", cfg.Servers.Words()},

@@ -71,13 +71,13 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.taskFile, "task-file", "", "read the task from `FILE`")
 	f.StringVar(&o.test, "test", "", "the `COMMAND` that decides, split as a shell splits words but never run by one")
 	f.StringVar(&o.setup, "setup", "", "a `COMMAND` to run once on the base, such as 'npm ci'")
-	f.StringVar(&o.setupNetwork, "setup-network", "host", "what the setup command reaches: none | host")
+	f.StringVar(&o.setupNetwork, "setup-network", "full", "what the setup command reaches: none | allow=HOST,… | full")
 	f.StringVar(&o.base, "base", "snapshot", "what candidates start from: snapshot (your tree as it is) | head | any `REV`")
 	f.StringVar(&o.expect, "expect", orchestrator.ExpectFlip, "flip: the test fails now and must pass; pass: it passes now and must still pass")
 	f.StringVar(&o.allow, "allow", "", "undecided: rank candidates without evidence")
 	f.StringVar(&o.sandbox, "sandbox", "auto", "how candidates are kept in: auto | process | bwrap | docker")
 	o.image.addFlags(f)
-	f.StringVar(&o.network, "network", "none", "what candidates reach: none | host; verification never has a network")
+	f.StringVar(&o.network, "network", "gateway", "what candidates reach: none | gateway (the hosts of their agents' models) | allow=HOST,… (these too) | full; verification has none")
 	f.StringVar(&o.shadow, "shadow", "auto", "how shadows are made: auto | overlay | userns | btrfs | reflink | copy")
 	f.DurationVar(&o.timeout, "timeout", 15*time.Minute, "time for each candidate, all its rounds together")
 	f.DurationVar(&o.testTimeout, "test-timeout", 10*time.Minute, "time for one run of the test")
@@ -105,7 +105,7 @@ func (a *app) runCommand() *cobra.Command {
 of your tree, verifies each change on a fresh shadow and names the winner.
 TASK is one argument, or - to read it from standard input.`,
 		Example: `  bestof run -n 4 --test 'go test ./...' "make the failing test pass"
-  bestof run --agents claude:3,codex:1 --network host --task-file task.md --test 'pytest -q tests/test_x.py'
+  bestof run --agents claude:3,codex:1 --task-file task.md --test 'pytest -q tests/test_x.py'
   bestof run --setup 'npm ci' --test 'npm test' --adopt branch - < task.md`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -119,7 +119,7 @@ TASK is one argument, or - to read it from standard input.`,
 	}
 	o.addFlags(c.Flags())
 	for flag, values := range map[string][]string{
-		"sandbox": {"auto", "process", "bwrap", "docker"}, "network": {"none", "host"}, "shadow": {"auto", "overlay", "userns", "btrfs", "reflink", "copy"}, "setup-network": {"none", "host"},
+		"sandbox": {"auto", "process", "bwrap", "docker"}, "network": {"none", "gateway", "allow=", "full"}, "shadow": {"auto", "overlay", "userns", "btrfs", "reflink", "copy"}, "setup-network": {"none", "allow=", "full"},
 		"expect": {"flip", "pass"}, "stop": {"all", "first"}, "adopt": {"none", "apply", "branch"}, "base": {"snapshot", "head"}, "allow": {"undecided"},
 	} {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))

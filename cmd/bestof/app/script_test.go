@@ -22,6 +22,7 @@ import (
 
 	"github.com/bestof-dev/bestof/mcp/mcptest"
 
+	"github.com/bestof-dev/bestof/candidate/sandbox/inside"
 	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/worktree"
 )
@@ -33,6 +34,7 @@ func TestMain(m *testing.M) {
 	if code, ok := proc.Supervise(os.Args); ok {
 		os.Exit(code)
 	}
+	inside.Main(os.Args)
 	testscript.Main(m, map[string]func(){
 		"bestof": func() {
 			os.Exit(Main(context.Background(), os.Args, Process{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Environ: os.Environ()}))
@@ -91,6 +93,7 @@ func TestScripts(t *testing.T) {
 			"nothing": cmdNothing,
 			"mounted": cmdMounted,
 
+			"web":      cmdWeb,
 			"registry": cmdRegistry,
 			"members":  cmdMembers,
 			"browse":   cmdBrowse,

@@ -123,6 +123,9 @@ func Show(w io.Writer, doc record.Document, o Options) error {
 			head("Tools", "%s", line)
 		}
 	}
+	for _, u := range doc.SetupUse {
+		head("Setup", "%s", networkUse(u))
+	}
 	p.line()
 	p.verdict(doc)
 	m := compare.Build(doc)
@@ -176,6 +179,26 @@ func toolUse(u record.ToolUse) string {
 	return text
 }
 
+// networkUse is what a program asked for of the network.
+func networkUse(u record.NetworkUse) string {
+	where := u.Host
+	if u.Port > 0 {
+		where += fmt.Sprintf(":%d", u.Port)
+	}
+	switch times := count(u.Count, "time", "times"); {
+	case u.Allowed && u.Reason == "":
+		return fmt.Sprintf("reached %s %s: sent %s, received %s", where, times, size(int(u.Sent)), size(int(u.Received)))
+	case u.Allowed:
+		return fmt.Sprintf("asked for %s %s: %s", where, times, u.Reason)
+	case where == "":
+		return fmt.Sprintf("was refused the network %s: %s", times, u.Reason)
+	case u.Reason == "":
+		return fmt.Sprintf("was refused %s %s", where, times)
+	default:
+		return fmt.Sprintf("was refused %s %s: %s", where, times, u.Reason)
+	}
+}
+
 func (p *page) candidate(c compare.Candidate, rc record.Candidate) {
 	outcome := string(c.Outcome)
 	if outcome == "" {
@@ -203,6 +226,9 @@ func (p *page) candidate(c compare.Candidate, rc record.Candidate) {
 	}
 	for _, u := range rc.Tools {
 		say(dim, "%s", toolUse(u))
+	}
+	for _, u := range rc.Network {
+		say(dim, "%s", networkUse(u))
 	}
 	for _, r := range c.Requirements {
 		st := map[judge.Decision]style{judge.Met: green, judge.Unmet: red}[r.Decision]
