@@ -123,6 +123,9 @@ func supervise() verdict {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return verdict{Error: "hide the supervisor: " + err.Error()}
 	}
+	// The keys of the caller's session are none of the program's, and no two
+	// programs share any. A kernel without keys has nothing to keep.
+	_, _ = unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0)
 	if err := keepDescriptors(); err != nil {
 		return verdict{Error: "keep descriptors from the program: " + err.Error()}
 	}
