@@ -467,6 +467,8 @@ func TestFingerprintSees(t *testing.T) {
 		{"work tree: a", func() { f.write(map[string]string{"a": "b"}) }},
 		{"work tree: new", func() { f.write(map[string]string{"new": "b"}) }},
 		{"refs/heads/evil", func() { f.git("branch", "evil") }},
+		{"refs/heads/broken", func() { f.write(map[string]string{".git/refs/heads/broken": "no commit"}) }},
+		{"", func() { f.git("pack-refs", "--all") }},
 		{"HEAD", func() { f.git("symbolic-ref", "HEAD", "refs/heads/evil") }},
 		{"config", func() { f.git("config", "core.fsmonitor", "evil") }},
 		{"hooks/pre-commit", func() { f.write(map[string]string{".git/hooks/pre-commit": "evil"}) }},

@@ -431,3 +431,23 @@ func TestWarm(t *testing.T) {
 		}
 	})
 }
+
+// TestHazardDeepBase: what the base has is not too deep for its candidates.
+func TestHazardDeepBase(t *testing.T) {
+	deep := "d" + strings.Repeat("/d", 129)
+	f := newFixture(t).write(map[string]string{deep + "/f": "x"})
+	f.commit("x")
+	s := newStore(t)
+	b := newBase(t, s, f.open(), BaseSpec{})
+	sh := newShadow(t, newRun(t, s), b, "c1")
+	writeFiles(t, sh.Root(), map[string]string{deep + "/f": "y", deep + "/g": "z"})
+	sealed, err := sh.Seal(t.Context(), Limits{})
+	if err != nil || len(sealed.Change.Files) != 2 {
+		t.Fatalf("%+v, %v", sealed, err)
+	}
+	writeFiles(t, sh.Root(), map[string]string{deep + "/e/f": "y"})
+	var refused *SealError
+	if _, err := sh.Seal(t.Context(), Limits{}); !errors.As(err, &refused) || !refused.Limit {
+		t.Errorf("deeper than the base: %v", err)
+	}
+}

@@ -34,6 +34,9 @@ func (r *Repository) Fingerprint(ctx context.Context) (Fingerprint, error) {
 			f.state[name] = value
 		}
 	}
+	if err := f.broken(filepath.Join(r.commonDir, "refs")); err != nil {
+		return f, fmt.Errorf("fingerprint: %w", err)
+	}
 	for name, path := range map[string]string{
 		"HEAD":               filepath.Join(r.gitDir, "HEAD"),
 		"config.worktree":    filepath.Join(r.gitDir, "config.worktree"),
@@ -84,6 +87,23 @@ func (r *Repository) Fingerprint(ctx context.Context) (Fingerprint, error) {
 		f.state["work tree: "+name] = fileState(filepath.Join(r.root, name))
 	}
 	return f, nil
+}
+
+// broken adds the files that git does not list as refs, because they hold none.
+func (f Fingerprint) broken(refs string) error {
+	return filepath.WalkDir(refs, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // git removes refs and empty directories at any time
+		}
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name := "refs" + filepath.ToSlash(strings.TrimPrefix(path, refs))
+		if _, ok := f.state[name]; !ok {
+			f.state[name] = fileState(path)
+		}
+		return nil
+	})
 }
 
 func (f Fingerprint) hooks(dir string) error {

@@ -260,7 +260,7 @@ func (m *maker) setup(ctx context.Context, tree, git string, entries []entry) er
 	if err != nil {
 		return err
 	}
-	w := walker{entries: entries, lookup: m.lookup, rules: rules, limits: Limits{}.orDefaults(), unchanged: unchanged(entries, m.stamps), lenient: true}
+	w := walker{entries: entries, lookup: m.lookup, rules: rules, limits: Limits{}.over(entries), unchanged: unchanged(entries, m.stamps), lenient: true}
 	if err := w.walk(ctx, tree, nil); err != nil {
 		return fmt.Errorf("read the tree after setup: %w", err)
 	}

@@ -22,13 +22,18 @@ type Limits struct {
 	Files int   // files that were added or changed; 20,000
 	Bytes int64 // in all of them; 1 GiB
 	File  int64 // in one of them; 256 MiB
-	Depth int   // directories above a file; 100
+	Depth int   // directories above a file; 100, or as many as the base has
 }
 
-func (l Limits) orDefaults() Limits {
+// over is l with the defaults for a base of those entries.
+func (l Limits) over(base []entry) Limits {
+	depth := 100
+	for _, e := range base {
+		depth = max(depth, strings.Count(e.path, "/"))
+	}
 	return Limits{
 		Files: cmp.Or(l.Files, 20_000), Bytes: cmp.Or(l.Bytes, 1<<30),
-		File: cmp.Or(l.File, maxBaseFile), Depth: cmp.Or(l.Depth, 100),
+		File: cmp.Or(l.File, maxBaseFile), Depth: cmp.Or(l.Depth, depth),
 	}
 }
 

@@ -278,7 +278,7 @@ func (sh *Shadow) seal(ctx context.Context, l Limits, all bool) (*Sealed, error)
 	if err != nil {
 		return nil, fmt.Errorf("seal: %w", err)
 	}
-	w := walker{entries: b.entries, lookup: b.index(), rules: b.rules, limits: l.orDefaults(), to: to, fresh: make(map[string][]byte)}
+	w := walker{entries: b.entries, lookup: b.index(), rules: b.rules, limits: l.over(b.entries), to: to, fresh: make(map[string][]byte)}
 	dir, top := sh.Root(), &sh.top
 	switch {
 	case all:
