@@ -2,6 +2,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -371,8 +372,13 @@ func (a *app) warn(format string, args ...any) {
 
 // printJSON writes one document on stdout.
 func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.Out)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := a.Out.Write(term.JSON(b.Bytes()))
+	return err
 }
