@@ -123,9 +123,6 @@ type turn struct {
 	offered  tools
 	used     map[int]map[string]*record.ToolUse // by seat and wire name; guarded by mu
 
-	laid   []worktree.Laid // hidden tests, as shadows get them
-	isLaid map[string]bool // their paths
-
 	// ownTraces is what the test itself leaves in protected paths of the base.
 	ownTraces map[string]string
 
@@ -149,10 +146,7 @@ type turn struct {
 // ended, whatever happened; an error means that even the record could not be
 // kept.
 func Run(ctx context.Context, cfg Config) (record.Document, error) {
-	if cfg.Hidden.any() {
-		cfg.Settings.MaxHolds = 0
-	}
-	t := &turn{Config: cfg, began: cfg.Now(), ports: os.Getpid() + cfg.Salt}
+	t := &turn{Config: cfg, began: cfg.Now(), ports: os.Getpid()}
 	owner, err := proc.Self()
 	if err != nil {
 		return record.Document{}, err
@@ -166,10 +160,6 @@ func Run(ctx context.Context, cfg Config) (record.Document, error) {
 	}
 	t.lineUp()
 	for _, s := range cfg.Seats {
-		if c := cfg.kept(s.Number); c != nil {
-			t.doc.Candidates = append(t.doc.Candidates, *c)
-			continue
-		}
 		t.doc.Candidates = append(t.doc.Candidates, record.Candidate{
 			Number: int(s.Number), Handle: s.Number.Handle(), Agent: s.Agent.Name, Sandbox: cfg.Settings.Isolation.Name,
 			State: candidate.Queued, Evidence: []record.Evidence{}, Usage: map[string]any{},
@@ -214,8 +204,6 @@ func interruption(ctx context.Context) *ending {
 		return ended(ExitTimedOut, "%v", ErrDeadline)
 	case errors.Is(context.Cause(ctx), ErrInterrupted) || errors.Is(context.Cause(ctx), context.Canceled):
 		return ended(ExitInterrupted, "%v", ErrInterrupted)
-	case errors.Is(context.Cause(ctx), ErrOverBudget):
-		return ended(ExitOverBudget, "%v", ErrOverBudget)
 	default:
 		return ended(ExitInfrastructure, "%v", context.Cause(ctx))
 	}
@@ -306,9 +294,6 @@ func (t *turn) makeBase(ctx context.Context) *ending {
 	open := plan.Matcher(t.Unprotect)
 	own := plan.Matcher(t.Protect)
 	t.isGuard = func(path string) bool { return own(path) || guard(path) && !open(path) }
-	if end := t.layHidden(); end != nil {
-		return end
-	}
 	t.update(func(d *record.Document) {
 		d.Base = record.Base{
 			Kind: string(t.base.Kind()), Commit: t.base.Commit(), Tree: string(t.base.Tree()), Files: t.base.Files(),
@@ -419,7 +404,7 @@ func (t *turn) tryCandidates(ctx context.Context) *ending {
 	group.SetLimit(t.Settings.Jobs)
 	for i := range t.Seats {
 		group.Go(func() error { // errgroup for its limit alone
-			outcome := t.seat(ctx, i)
+			outcome := t.live(ctx, i)
 			if t.Settings.Stop == "first" && outcome == candidate.Met {
 				stop(errWinnerFound)
 			}
