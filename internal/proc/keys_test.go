@@ -42,7 +42,7 @@ func TestKeysOfTheSession(t *testing.T) {
 		}
 		done <- string(run(t, command(self, readsKey, "bestof-test-key")).Stdout.Head)
 	}()
-	if said, tried := <-done; tried && said != "false"+unix.ENOKEY.Error() {
+	if said, tried := <-done; tried && said != "false "+unix.ENOKEY.Error() {
 		t.Errorf("the program found the key: %s", said)
 	}
 }
