@@ -90,7 +90,7 @@ func (t *turn) live(ctx context.Context, i int) candidate.Outcome {
 // fresh is a candidate's record before its first attempt.
 func fresh(c record.Candidate) record.Candidate {
 	return record.Candidate{Number: c.Number, Handle: c.Handle, Agent: c.Agent, Sandbox: c.Sandbox, State: candidate.Queued,
-		Evidence: []record.Evidence{}, Usage: map[string]any{}}
+		Evidence: []record.Evidence{}, Usage: c.Usage} // what was spent stays spent
 }
 
 // attempt runs rounds until the candidate has an outcome.
@@ -219,7 +219,8 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 	}
 	l.enter(candidate.Working)
 	lines := &activity{now: l.Now, show: func(text string) { l.emit(event.Activity{Number: n, Text: text}) }}
-	clean := l.Redactor.Writer(multi{log, lines})
+	used, before := l.metering()
+	clean := l.Redactor.Writer(multi{log, lines, used})
 	unit := agentUnit{
 		Agent: l.seat.Agent, Root: shadow.Root(), WorkDir: l.Repo.Prefix(), Home: shadow.Home(), Enter: sandbox.Entry(shadow.Enter()), Seen: l.seen(), Self: l.Self,
 		Network: agentNetwork(l.Settings.Network), Ports: portsOf(l.ports, n), Timeout: max(l.until.Sub(l.Now()), time.Second),
@@ -250,9 +251,10 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 		}
 	}
 	suspicious, watchErr := l.watch.leave(context.WithoutCancel(ctx), n)
-	called, reached := l.usedTools(l.index), networkUses(&l.network)
+	tools, reached := l.usedTools(l.index), networkUses(&l.network)
+	spent := before.Add(used.end()).record()
 	l.record(l.index, func(c *record.Candidate) {
-		c.Rounds, c.Processes, c.Tools, c.Network = l.round+1, nil, called, reached
+		c.Rounds, c.Processes, c.Tools, c.Network, c.Usage = l.round+1, nil, tools, reached, spent
 		c.AgentEnd = &record.AgentEnd{End: res.End, Code: res.Code, Signal: res.Signal, Reason: l.Redactor.String(res.Reason)}
 	})
 	switch {
@@ -295,7 +297,7 @@ func (l *life) keepChange(ctx context.Context, sealed *worktree.Sealed) (guarded
 	kept := RecordChange(change, sealed.Notes, "candidates/"+id+"/change.patch")
 	var tampered []bytestring.String
 	for _, f := range change.Files {
-		if l.isGuard(f.Path) {
+		if l.isGuard(f.Path) && !l.isLaid[f.Path] {
 			guarded = append(guarded, f.Path)
 			tampered = append(tampered, bytestring.String(f.Path))
 		}

@@ -44,7 +44,11 @@ const margin = 15 * time.Second
 // lineUp decides who takes part: the built-in plugin stands in for a test
 // oracle that nobody installed.
 func (t *turn) lineUp() {
-	if len(t.Settings.Test) > 0 && !hasTestOracle(t.Plugins) {
+	switch {
+	case len(t.Settings.Test) == 0 || hasTestOracle(t.Plugins):
+	case t.Named != nil:
+		t.plugins = append(t.plugins, t.namedPlugin())
+	default:
 		t.plugins = append(t.plugins, t.builtinPlugin())
 	}
 	t.plugins = append(t.plugins, t.Plugins...)

@@ -107,6 +107,21 @@ type Config struct {
 	SetupNetwork   sandbox.Network
 	SetupReach     []hosts.Rule // the hosts that the setup command reaches without that network
 	VerifyTimeouts bool         // a candidate that timed out is still verified
+
+	// For whoever starts many runs.
+
+	// Admit is asked before each candidate begins, and returns when it may;
+	// release is called when it is done. Its error keeps the candidate from
+	// beginning. Candidates of several runs can share a limit by it, besides
+	// Settings.Jobs. It may be nil.
+	Admit func(ctx context.Context, n candidate.Number) (release func(), err error)
+	// Used is told what a candidate's agent reports that it used so far, in
+	// all its rounds and attempts. It must not block, and may be nil.
+	Used   func(n candidate.Number, u Usage)
+	Kept   []record.Candidate // done in an earlier record of this run, whose files Record has too
+	Hidden Hidden
+	Named  *Named
+	Salt   int // keeps the ports of concurrent runs of one process apart
 }
 
 // A turn is one run in progress.
@@ -122,6 +137,9 @@ type turn struct {
 	baseline verify.Base
 	offered  tools
 	used     map[int]map[string]*record.ToolUse // by seat and wire name; guarded by mu
+
+	laid   []worktree.Laid // hidden tests, as shadows get them
+	isLaid map[string]bool // their paths
 
 	// ownTraces is what the test itself leaves in protected paths of the base.
 	ownTraces map[string]string
@@ -146,7 +164,10 @@ type turn struct {
 // ended, whatever happened; an error means that even the record could not be
 // kept.
 func Run(ctx context.Context, cfg Config) (record.Document, error) {
-	t := &turn{Config: cfg, began: cfg.Now(), ports: os.Getpid()}
+	if cfg.Hidden.any() {
+		cfg.Settings.MaxHolds = 0
+	}
+	t := &turn{Config: cfg, began: cfg.Now(), ports: os.Getpid() + cfg.Salt}
 	owner, err := proc.Self()
 	if err != nil {
 		return record.Document{}, err
@@ -160,6 +181,10 @@ func Run(ctx context.Context, cfg Config) (record.Document, error) {
 	}
 	t.lineUp()
 	for _, s := range cfg.Seats {
+		if c := cfg.kept(s.Number); c != nil {
+			t.doc.Candidates = append(t.doc.Candidates, *c)
+			continue
+		}
 		t.doc.Candidates = append(t.doc.Candidates, record.Candidate{
 			Number: int(s.Number), Handle: s.Number.Handle(), Agent: s.Agent.Name, Sandbox: cfg.Settings.Isolation.Name,
 			State: candidate.Queued, Evidence: []record.Evidence{}, Usage: map[string]any{},
@@ -204,6 +229,8 @@ func interruption(ctx context.Context) *ending {
 		return ended(ExitTimedOut, "%v", ErrDeadline)
 	case errors.Is(context.Cause(ctx), ErrInterrupted) || errors.Is(context.Cause(ctx), context.Canceled):
 		return ended(ExitInterrupted, "%v", ErrInterrupted)
+	case errors.Is(context.Cause(ctx), ErrOverBudget):
+		return ended(ExitOverBudget, "%v", ErrOverBudget)
 	default:
 		return ended(ExitInfrastructure, "%v", context.Cause(ctx))
 	}
@@ -294,6 +321,9 @@ func (t *turn) makeBase(ctx context.Context) *ending {
 	open := plan.Matcher(t.Unprotect)
 	own := plan.Matcher(t.Protect)
 	t.isGuard = func(path string) bool { return own(path) || guard(path) && !open(path) }
+	if end := t.layHidden(); end != nil {
+		return end
+	}
 	t.update(func(d *record.Document) {
 		d.Base = record.Base{
 			Kind: string(t.base.Kind()), Commit: t.base.Commit(), Tree: string(t.base.Tree()), Files: t.base.Files(),
@@ -404,7 +434,7 @@ func (t *turn) tryCandidates(ctx context.Context) *ending {
 	group.SetLimit(t.Settings.Jobs)
 	for i := range t.Seats {
 		group.Go(func() error { // errgroup for its limit alone
-			outcome := t.live(ctx, i)
+			outcome := t.seat(ctx, i)
 			if t.Settings.Stop == "first" && outcome == candidate.Met {
 				stop(errWinnerFound)
 			}

@@ -36,6 +36,11 @@ func (t *turn) measureBaseline(ctx context.Context) *ending {
 	}
 	t.emit(event.Step{Name: "baseline", Text: "running the test on the untouched base"})
 	base := record.Baseline{Status: string(wire.Unobserved)}
+	if t.Hidden.any() {
+		if err := t.warmUp(ctx); err != nil && ctx.Err() == nil {
+			return ended(ExitInfrastructure, "run the test on the base: %v", err)
+		}
+	}
 	for i := range t.Settings.Repeat {
 		seen, res, err := t.runBaseline(ctx, i)
 		if end := interruption(ctx); end != nil {
@@ -88,11 +93,19 @@ func (t *turn) admit(b record.Baseline) *ending {
 // The first run leaves its home, with the build caches in it, to all shadows
 // made later.
 func (t *turn) runBaseline(ctx context.Context, i int) (verify.Base, sandbox.Result, error) {
-	shadow, err := t.work.NewVerification(ctx, t.base, fmt.Sprintf("baseline-%d", i), t.base.Tree(), t.isGuard)
+	shadow, err := t.work.NewVerificationWith(ctx, t.base, fmt.Sprintf("baseline-%d", i), t.base.Tree(), t.isGuard, t.laid)
 	if err != nil {
 		return verify.Base{}, sandbox.Result{}, err
 	}
 	defer t.discard(ctx, shadow)
+	made := t.base.Tree()
+	if len(t.laid) > 0 {
+		before, err := t.look(ctx, shadow)
+		if err != nil {
+			return verify.Base{}, sandbox.Result{}, err
+		}
+		made = before.Tree
+	}
 	res, err := t.box(0, phaseBaseline).Run(ctx, sandbox.Spec{
 		Argv: t.Settings.Test, Root: shadow.Root(), WorkDir: t.Repo.Prefix(), Home: shadow.Home(), Enter: sandbox.Entry(shadow.Enter()), Seen: t.seen(),
 		Env: plan.Environment(t.Settings.Test), Network: sandbox.NetworkNone, Ports: portsOf(t.ports, 0), Timeout: t.TestLimit,
@@ -101,12 +114,17 @@ func (t *turn) runBaseline(ctx context.Context, i int) (verify.Base, sandbox.Res
 		return verify.Base{}, res, err
 	}
 	if i == 0 {
-		if t.ownTraces, err = t.guardedTraces(ctx, shadow, t.base.Tree()); err != nil {
+		if t.ownTraces, err = t.guardedTraces(ctx, shadow, made); err != nil {
 			t.notice("what the test itself leaves in protected paths is not known: %v", err)
 		}
-		if err := t.base.Warm(ctx, shadow); err != nil {
+		if t.Hidden.any() {
+			// Its home may tell what was tested.
+		} else if err := t.base.Warm(ctx, shadow); err != nil {
 			t.notice("the baseline's build caches are not shared with candidates: %v", err)
 		}
+	}
+	if t.Named != nil {
+		return t.Named.baseline(res), res, nil
 	}
 	return verify.Baseline(res), res, nil
 }
@@ -188,7 +206,7 @@ func (l *life) rules() []record.Rule {
 func (l *life) askAfter(ctx context.Context, p Plugin, sealed *worktree.Sealed, name string, guarded []string) (record.Evidence, sandbox.Result, *endOfLife) {
 	kept := record.Evidence{Plugin: p.Name, Round: l.round}
 	n := int(l.seat.Number)
-	shadow, err := l.work.NewVerification(ctx, l.base, name, sealed.Tree, l.isGuard)
+	shadow, err := l.work.NewVerificationWith(ctx, l.base, name, sealed.Tree, l.isGuard, l.laid)
 	if err != nil {
 		return kept, sandbox.Result{}, lifeEnds(candidate.Infrastructure, "make its verification shadow: %v", err)
 	}
@@ -197,13 +215,17 @@ func (l *life) askAfter(ctx context.Context, p Plugin, sealed *worktree.Sealed, 
 	if err != nil {
 		return kept, sandbox.Result{}, lifeEnds(candidate.Infrastructure, "check its verification shadow: %v", err)
 	}
-	if len(guarded) == 0 && before.Tree != sealed.Tree {
+	other, err := l.differs(ctx, sealed.Tree, before.Tree)
+	if err != nil {
+		return kept, sandbox.Result{}, lifeEnds(candidate.Infrastructure, "check its verification shadow: %v", err)
+	}
+	if len(guarded) == 0 && other != "" {
 		// What is verified must be, byte for byte, what would be adopted.
 		outcome := candidate.Infrastructure
 		if !l.Settings.Isolation.Filesystem {
 			outcome = candidate.Compromised // a candidate could write to the base
 		}
-		return kept, sandbox.Result{}, lifeEnds(outcome, "its verification shadow is not its tree (%s instead of %s)", before.Tree, sealed.Tree)
+		return kept, sandbox.Result{}, lifeEnds(outcome, "its verification shadow is not its tree (%s)", other)
 	}
 	if err := l.watch.enter(ctx, n); err != nil {
 		return kept, sandbox.Result{}, lifeEnds(candidate.Infrastructure, "look at the repository: %v", err)
@@ -251,7 +273,7 @@ func (l *life) askAfter(ctx context.Context, p Plugin, sealed *worktree.Sealed, 
 // code was tested.
 func (l *life) tamperOf(ctx context.Context, shadow *worktree.Shadow, made worktree.TreeID, guarded []string, change worktree.Change) (judge.Tamper, *record.Compared) {
 	if len(guarded) > 0 {
-		return judge.Tamper{Status: judge.Tampered, Artifact: guarded[0]}, compared(l.witnesses(), l.isGuard, change.Files, nil)
+		return judge.Tamper{Status: judge.Tampered, Artifact: guarded[0]}, compared(l.witnesses(), l.isGuard, l.openly(change.Files), nil)
 	}
 	traces, err := l.guardedTraces(ctx, shadow, made)
 	if err != nil {
@@ -259,7 +281,7 @@ func (l *life) tamperOf(ctx context.Context, shadow *worktree.Shadow, made workt
 		return judge.Tamper{Status: judge.NotChecked}, nil
 	}
 	maps.DeleteFunc(traces, func(path, id string) bool { own, ok := l.ownTraces[path]; return ok && own == id })
-	found := compared(l.witnesses(), l.isGuard, change.Files, traces)
+	found := compared(l.witnesses(), l.isGuard, l.openly(change.Files), traces)
 	if len(traces) == 0 {
 		return judge.Tamper{Status: judge.Clean}, found
 	}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-git/go-git/v5/plumbing"
+
 	"github.com/bestof-dev/bestof/worktree/patch"
 )
 
@@ -163,3 +165,6 @@ func clearWay(root *os.Root, name string) error {
 	}
 	return root.RemoveAll(name)
 }
+
+// BlobID is the id of a file's bytes in FileChange.
+func BlobID(data []byte) string { return hashObject(plumbing.BlobObject, data).String() }

@@ -1,0 +1,41 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+
+	"github.com/bestof-dev/bestof/candidate"
+	"github.com/bestof-dev/bestof/orchestrator/record"
+)
+
+// ErrOverBudget ends a run whose budget is spent.
+var ErrOverBudget = errors.New("the budget is spent")
+
+// kept is what an earlier record has of a seat's candidate, which is not run
+// again, or nil.
+func (c Config) kept(n candidate.Number) *record.Candidate {
+	for i := range c.Kept {
+		if c.Kept[i].Number == int(n) && c.Kept[i].State == candidate.Done {
+			return &c.Kept[i]
+		}
+	}
+	return nil
+}
+
+// seat lets the candidate of seat i begin when it may, and live. A candidate
+// that may not begin stays queued, and the record says that it was not started.
+func (t *turn) seat(ctx context.Context, i int) candidate.Outcome {
+	n := t.Seats[i].Number
+	if c := t.kept(n); c != nil {
+		t.show(i)
+		return c.Outcome
+	}
+	if t.Admit != nil {
+		release, err := t.Admit(ctx, n)
+		if err != nil {
+			return candidate.Cancelled
+		}
+		defer release()
+	}
+	return t.live(ctx, i)
+}

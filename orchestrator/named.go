@@ -1,0 +1,164 @@
+package orchestrator
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/judge"
+	"github.com/bestof-dev/bestof/orchestrator/plan"
+	"github.com/bestof-dev/bestof/orchestrator/record"
+	"github.com/bestof-dev/bestof/plugin/call"
+	"github.com/bestof-dev/bestof/plugin/verify"
+	"github.com/bestof-dev/bestof/plugin/wire"
+)
+
+// Named are tests that decide by their own results, whatever the status of the
+// command that runs them: those of Fail fail on the base and must pass, those
+// of Pass pass on the base and must still pass. A test that the report does not
+// have did not pass.
+type Named struct {
+	Fail, Pass []string
+	// Read finds the results in what the test command printed: passed tells
+	// whether a test passed, reported whether it was reported at all.
+	Read func(stdout, stderr []byte) (func(id string) (passed, reported bool), error)
+}
+
+// named is the plugin that stands for named tests.
+const named = "named-tests"
+
+// NotPassed is how many named tests were not seen to pass.
+const NotPassed = "named-tests-not-passed"
+
+// rule is the definition of done.
+func (n *Named) rule() judge.Rule {
+	pass := judge.Requirement{Name: "named-tests-pass", Statement: "every named test passes"}
+	oracle := &judge.Oracle{
+		Flip: judge.FlipRequired, Measurements: []string{NotPassed},
+		Checks: []judge.Check{{Requirement: pass.Name, Text: NotPassed + " <= 0"}},
+	}
+	if len(n.Fail) == 0 {
+		oracle.Flip = judge.FlipNotApplicable
+		return judge.Rule{Requirements: []judge.Requirement{pass}, Oracle: oracle}
+	}
+	flip := judge.Requirement{Name: "named-tests-flip", Statement: "the tests that failed on the base pass"}
+	return judge.Rule{Requirements: []judge.Requirement{flip, pass}, Oracle: oracle}
+}
+
+// baseline says whether the base is one on which the named tests can decide:
+// it is failed when those of Fail fail and those of Pass pass, passed when
+// there are only those of Pass and they do, and unobserved with the reason when
+// not. A test that is not reported by a command that failed, such as one that
+// does not compile, failed.
+func (n *Named) baseline(res sandbox.Result) verify.Base {
+	b := verify.Baseline(res)
+	if res.End != sandbox.Exited || res.Signal != 0 || res.OOM {
+		return b
+	}
+	result, err := n.Read(res.Stdout.Bytes(), res.Stderr.Bytes())
+	b = verify.Base{Status: wire.Unobserved, ExitCode: b.ExitCode}
+	if err != nil {
+		b.Reason = "its report cannot be read: " + wire.Line(err.Error(), 400)
+		return b
+	}
+	var wrong []string
+	for _, id := range n.Fail {
+		switch passed, reported := result(id); {
+		case passed:
+			wrong = append(wrong, id+" passes, and should fail")
+		case !reported && res.Code == 0:
+			wrong = append(wrong, id+" is not reported")
+		}
+	}
+	for _, id := range n.Pass {
+		switch passed, reported := result(id); {
+		case !reported:
+			wrong = append(wrong, id+" is not reported, and should pass")
+		case !passed:
+			wrong = append(wrong, id+" fails, and should pass")
+		}
+	}
+	switch {
+	case len(wrong) > 0:
+		b.Reason = "on the base " + wire.Line(firstFew(wrong), 1000)
+	case len(n.Fail) > 0:
+		b.Status = wire.Failed
+	default:
+		b.Status = wire.Passed
+	}
+	return b
+}
+
+// evidence is what one run of the test says about a candidate.
+func (n *Named) evidence(res sandbox.Result) wire.Evidence {
+	switch {
+	case res.End == sandbox.NotRun:
+		return wire.Evidence{Flip: judge.FlipUnobservable, Reason: "the test could not be started: " + wire.Line(res.Reason, 400)}
+	case res.End == sandbox.Deadline:
+		return wire.Evidence{Flip: judge.FlipUnobservable, Reason: "the test did not end in its time"}
+	case res.End != sandbox.Exited || res.OOM || res.Signal != 0:
+		return wire.Evidence{Flip: judge.FlipUnobservable, Reason: "the test was killed"}
+	}
+	result, err := n.Read(res.Stdout.Bytes(), res.Stderr.Bytes())
+	if err != nil {
+		return wire.Evidence{Flip: judge.FlipUnobservable, Reason: "its report cannot be read: " + wire.Line(err.Error(), 400)}
+	}
+	count := func(ids []string) (missing int) {
+		for _, id := range ids {
+			if passed, _ := result(id); !passed {
+				missing++
+			}
+		}
+		return missing
+	}
+	failing, broken := count(n.Fail), count(n.Pass)
+	e := wire.Evidence{Flip: judge.FlipAchieved, Measurements: map[string]uint64{NotPassed: uint64(failing + broken)}}
+	if failing > 0 || len(n.Fail) == 0 {
+		e.Flip = judge.FlipNotAchieved
+	}
+	return e
+}
+
+// missing lists the named tests that did not pass, for the test's log.
+func (n *Named) missing(res sandbox.Result) string {
+	result, err := n.Read(res.Stdout.Bytes(), res.Stderr.Bytes())
+	if err != nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, id := range append(append([]string{}, n.Fail...), n.Pass...) {
+		switch passed, reported := result(id); {
+		case passed:
+		case reported:
+			fmt.Fprintf(&b, "%s: did not pass: %s\n", named, wire.Line(id, 400))
+		default:
+			fmt.Fprintf(&b, "%s: not reported: %s\n", named, wire.Line(id, 400))
+		}
+	}
+	return b.String()
+}
+
+// namedPlugin runs the test in the shadow that it is given, and reads its
+// report here: nothing of ours is where the candidate's code runs.
+func (t *turn) namedPlugin() Plugin {
+	rule := t.Named.rule()
+	ask := t.Settings.MaxHolds
+	return Plugin{
+		Name: named, Wrapper: named, Rule: &rule, Holds: &ask, After: true, Origin: record.Plugin{Name: named, Level: "arbiter", Builtin: true},
+		Ask: func(ctx context.Context, sb sandbox.Sandbox, at call.Place, _ wire.Request) (wire.Response, sandbox.Result, error) {
+			res, err := sb.Run(ctx, sandbox.Spec{
+				Argv: t.Settings.Test, Root: at.Root, WorkDir: at.WorkDir, Home: at.Home, Enter: at.Enter, Seen: at.Seen,
+				Env: plan.Environment(t.Settings.Test), Network: sandbox.NetworkNone, Ports: at.Ports, Timeout: t.TestLimit, Started: at.Started,
+			})
+			if err != nil {
+				return wire.Response{}, res, err
+			}
+			answer := wire.Response{After: &wire.AfterResponse{ProtocolVersion: wire.Version, Evidence: t.Named.evidence(res)}}
+			// What is kept of a plugin's run is what it wrote to stderr.
+			shown := append(append(res.Stdout.Bytes(), res.Stderr.Bytes()...), t.Named.missing(res)...)
+			res.Stderr = sandbox.Output{Head: shown}
+			return answer, res, nil
+		},
+	}
+}
