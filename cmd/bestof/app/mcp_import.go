@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -169,7 +170,7 @@ func (a *app) printImported(docs []importedDocument, scope mcp.Scope, dry bool) 
 		fmt.Fprintln(a.Out, "the file has no server")
 		return
 	}
-	if !dry {
+	if !dry && slices.ContainsFunc(docs, func(d importedDocument) bool { return d.Taken }) {
 		fmt.Fprintf(a.Out, "what was taken is in %s and withheld: `bestof mcp grant NAME` shows what a server declares\n", store.Shown(scope))
 	}
 }

@@ -60,29 +60,12 @@ which --yes does not give.`,
 	return c
 }
 
-// installScope is the file that an install writes: by default the repository's
-// where there is one.
-func installScope(s *store.Store, flag string) (mcp.Scope, error) {
-	scope, err := checkScope(flag)
-	switch {
-	case err != nil:
-		return "", err
-	case scope == "" && s.Repository():
-		return mcp.Project, nil
-	case scope == "":
-		return mcp.User, nil
-	case scope == mcp.Project && !s.Repository():
-		return "", usageError{store.ErrNoRepository}
-	}
-	return scope, nil
-}
-
 func (a *app) runMCPInstall(ctx context.Context, o mcpInstallOptions, name string) error {
 	servers, err := a.mcpStore(ctx)
 	if err != nil {
 		return err
 	}
-	scope, err := installScope(servers, o.scope)
+	scope, err := whereToWrite(servers, o.scope)
 	if err != nil {
 		return err
 	}
@@ -387,7 +370,7 @@ func (a *app) installed(e registry.Entry, f registry.Filled, alias string, scope
 		}
 		return a.printJSON(map[string]any{
 			"schema": "bestof.mcp-install/1", "server": e.Server.Name, "version": e.Server.Version, "status": e.Status, "name": alias, "scope": scope,
-			"kind": f.Kind, "endpoint": f.Shown, "settings": emptyList(f.Settings), "concerns": concerns, "written": written, "next": next,
+			"kind": f.Kind, "endpoint": f.Shown, "settings": append([]string{}, f.Settings...), "concerns": concerns, "written": written, "next": next,
 		})
 	}
 	if !written {
@@ -402,12 +385,4 @@ func (a *app) installed(e registry.Entry, f registry.Filled, alias string, scope
 		fmt.Fprintf(a.Out, "if it wants a login: `bestof mcp login %s`\n", term.Clean(alias, 0))
 	}
 	return nil
-}
-
-// emptyList is a list that JSON writes as [] when it is empty.
-func emptyList(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
 }

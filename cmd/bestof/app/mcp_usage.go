@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bestof-dev/bestof/candidate"
 	"github.com/bestof-dev/bestof/internal/term"
 	"github.com/bestof-dev/bestof/mcp/usage"
 	"github.com/bestof-dev/bestof/orchestrator"
@@ -27,7 +28,7 @@ func (a *app) mcpUsageCommand() *cobra.Command {
 		Long: `Sums up the calls of MCP tools by server and tool, and with --run by candidate.
 They are kept in $BESTOF_HOME/mcp/usage.db and go nowhere else. Errors are calls
 that did not end well; refused ones were never made.`,
-		Example: "  bestof mcp usage --since 24h\n  bestof mcp usage --run 20261130-162429-0a1b --json",
+		Example: "  bestof mcp usage --since 24h\n  bestof mcp usage --run 2nn43hjw3t --json",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.runMCPUsage(c.Context(), o)
 		},
@@ -81,7 +82,7 @@ func (a *app) printUsage(lines []usage.Line) error {
 		if l.Candidate != nil {
 			who := "prefetch"
 			if *l.Candidate > 0 {
-				who = fmt.Sprintf("c%02d", *l.Candidate)
+				who = candidate.Number(*l.Candidate).ID()
 			}
 			row = append([]term.Safe{term.Clean(who, 0)}, row...)
 		}
