@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -64,7 +66,7 @@ func (a *app) runMCPGrant(ctx context.Context, name string, o grantOptions, conn
 	if o.revoke {
 		return a.revoke(s, e)
 	}
-	if err := a.askToConnect(s, e); err != nil {
+	if err := a.askToConnect(s, e, "learn what the server offers"); err != nil {
 		return err
 	}
 	d, err := connect(ctx, e.Server)
@@ -86,7 +88,7 @@ func (a *app) revoke(s *store.Store, e mcp.Entry) error {
 }
 
 // askToConnect asks before anything of an untrusted repository is started.
-func (a *app) askToConnect(s *store.Store, e mcp.Entry) error {
+func (a *app) askToConnect(s *store.Store, e mcp.Entry, why string) error {
 	if e.Scope != mcp.Project || s.Trusted() {
 		return nil
 	}
@@ -94,8 +96,8 @@ func (a *app) askToConnect(s *store.Store, e mcp.Entry) error {
 	if e.Transport == mcp.HTTP {
 		verb = "contact"
 	}
-	a.tell("You did not trust this repository (BESTOF_TRUST_PROJECT). To learn what the server offers, bestof has to %s what the repository names:\n  %s\n",
-		verb, term.Clean(e.Endpoint(), 0))
+	a.tell("You did not trust this repository (BESTOF_TRUST_PROJECT). To %s, bestof has to %s what the repository names:\n  %s\n",
+		why, verb, term.Clean(e.Endpoint(), 0))
 	if names := e.Credentials(); len(names) > 0 {
 		a.tell("  with: %s\n", term.Clean(strings.Join(names, ", "), 0))
 	}
@@ -104,7 +106,7 @@ func (a *app) askToConnect(s *store.Store, e mcp.Entry) error {
 		return err
 	}
 	if !yes {
-		return refusedf("not granted: the server was not asked, and nothing was changed")
+		return refusedf("the server was not asked, and nothing was changed")
 	}
 	return nil
 }
@@ -198,7 +200,7 @@ func handshakeText(e mcp.Entry, d mcp.Declared, changes *mcp.Changes) string {
 // toolLine is a tool by its name, the first line of what it says, and what it
 // claims.
 func toolLine(t mcp.Tool) string {
-	line := "    " + term.Clean(t.Name, 128).String()
+	line := "    " + toolWord(t.Name)
 	text := strings.TrimSpace(t.Description)
 	first, rest, _ := strings.Cut(text, "\n")
 	if shown := term.Clean(strings.TrimSpace(first), 100); shown.String() != "" {
@@ -211,6 +213,17 @@ func toolLine(t mcp.Tool) string {
 		line += "\n        claims: " + strings.Join(claims, ", ")
 	}
 	return line + "\n"
+}
+
+// plainTool is a name that cannot be taken for anything else on its line.
+var plainTool = regexp.MustCompile(`^[A-Za-z0-9_./:-]{1,128}$`)
+
+// toolWord is a tool's name, in quotes where it could be taken for more.
+func toolWord(name string) string {
+	if plainTool.MatchString(name) {
+		return name
+	}
+	return term.Clean(strconv.Quote(name), 140).String()
 }
 
 // claimsOf are a server's own words about a tool.
@@ -253,14 +266,14 @@ func changesText(c mcp.Changes, reviewed time.Time) string {
 		fmt.Fprintf(&b, "        before: %s\n        now:    %s\n", term.Clean(c.Before, 2000), term.Clean(c.After, 2000))
 	}
 	for _, name := range c.Added {
-		fmt.Fprintf(&b, "    + %s is new\n", term.Clean(name, 128))
+		fmt.Fprintf(&b, "    + %s is new\n", toolWord(name))
 	}
 	for _, name := range c.Removed {
-		fmt.Fprintf(&b, "    - %s is gone\n", term.Clean(name, 128))
+		fmt.Fprintf(&b, "    - %s is gone\n", toolWord(name))
 	}
 	for _, t := range c.Changed {
 		for _, p := range t.Parts {
-			fmt.Fprintf(&b, "    ~ %s: its %s\n", term.Clean(t.Name, 128), p.Part)
+			fmt.Fprintf(&b, "    ~ %s: its %s\n", toolWord(t.Name), p.Part)
 			pair(p.Before, p.After)
 		}
 	}

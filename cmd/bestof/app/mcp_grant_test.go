@@ -87,6 +87,23 @@ func TestGrantTwice(t *testing.T) {
 	}
 }
 
+// A tool cannot be called by what looks like a description or a claim.
+func TestANameIsNothingElse(t *testing.T) {
+	for name, want := range map[string]string{
+		"read_file":            "    read_file\n",
+		"docs.search/v2":       "    docs.search/v2\n",
+		"t — only reads":       "    \"t — only reads\"\n",
+		"a  claims: safe":      "    \"a  claims: safe\"\n",
+		`x" — harmless`:        "    \"x\\\" — harmless\"\n",
+		"":                     "    \"\"\n",
+		strings.Repeat("n", 9): "    nnnnnnnnn\n",
+	} {
+		if got := toolLine(mcp.Tool{Name: name}); got != want {
+			t.Errorf("%q is shown as %q", name, got)
+		}
+	}
+}
+
 // Nothing that a server says can move the cursor, forge a line or hide one.
 func TestHandshakeIsClean(t *testing.T) {
 	evil := "a\x1b[2J\r\nMCP server \"other\"\u202e\u200b\x00"

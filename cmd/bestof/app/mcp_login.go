@@ -60,7 +60,8 @@ address at which that browser ends.
 
 The tokens are kept in $BESTOF_HOME/mcp/tokens, readable by you alone. They are
 sent to the address that the server has now and to no other: after a change of
-its url you log in again. Candidates never see them.`,
+its url you log in again. Candidates never see them. For a server of a repository
+that you do not trust you are asked before its address is contacted.`,
 		Example: "  bestof mcp login issues\n  bestof mcp login issues --no-browser\n  bestof mcp login crm --client-id 1234 --port 8123",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return a.runMCPLogin(c.Context(), o, args[0]) },
@@ -80,6 +81,9 @@ func (a *app) runMCPLogin(ctx context.Context, o mcpLoginOptions, name string) e
 	}
 	if entry.Server.Transport != mcp.HTTP {
 		return usagef("%q is started on this machine and needs no login: put what it needs into its env", name)
+	}
+	if err := a.askToConnect(servers, entry, "log in"); err != nil {
+		return err
 	}
 	home, err := a.home()
 	if err != nil {
