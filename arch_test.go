@@ -31,7 +31,7 @@ var rooms = map[string][]string{
 	"orchestrator/compare":      {"judge", "candidate", "orchestrator/record", "internal"},
 	"orchestrator/record":       {"judge", "candidate", "orchestrator/event", "internal"},
 	"orchestrator/batch/task":   {"internal"},
-	"orchestrator/batch/report": {"orchestrator/batch/task", "internal"},
+	"orchestrator/batch/report": {"candidate", "orchestrator/batch/task", "internal"},
 	"cmd/bestof/view":           {"judge", "candidate", "orchestrator/event", "orchestrator/record", "orchestrator/compare", "orchestrator/batch/report", "internal"},
 	"cmd":                       {"judge", "candidate", "worktree", "plugin", "mcp", "orchestrator", "internal", "deploy"},
 	"internal":                  {},
