@@ -51,6 +51,7 @@ func (t *turn) measureBaseline(ctx context.Context) *ending {
 		}
 		if base.Runs++; i == 0 {
 			t.baseline = seen
+			base.Evidence, base.Known = evidenceWords(seen), seen.Expected.Count()
 			base.Status, base.Reason, base.ExitCode = string(seen.Status), seen.Reason, seen.ExitCode
 			base.DurationMS = res.Duration.Milliseconds()
 			base.OutputTail = t.tailOf(res)
@@ -62,13 +63,31 @@ func (t *turn) measureBaseline(ctx context.Context) *ending {
 	}
 	t.update(func(d *record.Document) { d.Baseline = base })
 	t.emit(event.Step{Name: "baseline", Done: true, Text: baselineWords(base)})
+	if t.baseline.Expected == nil && base.Status != string(wire.Unobserved) {
+		t.emit(event.Notice{Text: "evidence: " + base.Evidence})
+	}
 	return t.admit(base)
+}
+
+// evidenceWords says what a pass of the test will rest on.
+func evidenceWords(b verify.Base) string {
+	if b.Expected != nil {
+		return fmt.Sprintf("%s: each of the %d tests that the base has must be seen to pass, in a run in which a hidden test fails", b.Expected.Runner, b.Expected.Count())
+	}
+	why := b.Weak
+	if why == "" {
+		why = "its runner is not known"
+	}
+	return "weak: the test's exit status and what it prints, which a candidate's code can forge: " + why
 }
 
 func baselineWords(b record.Baseline) string {
 	s := fmt.Sprintf("the test on the base: %s (%s)", b.Status, (time.Duration(b.DurationMS) * time.Millisecond).Round(time.Millisecond))
 	if b.Reason != "" {
 		s += ": " + b.Reason
+	}
+	if b.Known > 0 {
+		s += fmt.Sprintf(", %d tests known one by one", b.Known)
 	}
 	return s
 }
@@ -91,29 +110,60 @@ func (t *turn) admit(b record.Baseline) *ending {
 
 // runBaseline runs the test once in a shadow that no candidate ever touches.
 // The first run leaves its home, with the build caches in it, to all shadows
-// made later.
+// made later. Where the runner is known its tests are observed one by one; if
+// that fails the test is run as it is.
 func (t *turn) runBaseline(ctx context.Context, i int) (verify.Base, sandbox.Result, error) {
-	shadow, err := t.work.NewVerificationWith(ctx, t.base, fmt.Sprintf("baseline-%d", i), t.base.Tree(), t.isGuard, t.laid)
+	weak := t.baseline.Weak
+	if t.Named == nil && verify.Runner(t.Settings.Test) != "" && (i == 0 || weak == "") {
+		spec := sandbox.Spec{
+			Argv:  append([]string{t.Self, "internal", "plugin", "verify"}, verify.ObserveArgs(t.TestLimit, t.Settings.Test)...),
+			Binds: []sandbox.Bind{{Source: t.Self, Target: t.Self}}, Timeout: t.TestLimit + margin, Head: wire.MaxOutput,
+		}
+		res, err := t.onBase(ctx, fmt.Sprintf("baseline-%d", i), i == 0, spec)
+		if err != nil || res.End == sandbox.Stopped {
+			return verify.Base{}, res, err
+		}
+		seen, ok := verify.ReadObservation(res)
+		if ok {
+			res.Stdout = sandbox.Output{} // the observation
+			return seen, res, nil
+		}
+		weak = seen.Weak
+	}
+	res, err := t.onBase(ctx, fmt.Sprintf("baseline-%d-plain", i), i == 0, sandbox.Spec{Argv: t.Settings.Test, Timeout: t.TestLimit})
 	if err != nil {
-		return verify.Base{}, sandbox.Result{}, err
+		return verify.Base{}, res, err
+	}
+	if t.Named != nil {
+		return t.Named.baseline(res), res, nil
+	}
+	seen := verify.Baseline(res)
+	seen.Weak = weak
+	return seen, res, nil
+}
+
+// onBase runs a program in a shadow of the untouched base, as a test is run.
+func (t *turn) onBase(ctx context.Context, name string, first bool, spec sandbox.Spec) (sandbox.Result, error) {
+	shadow, err := t.work.NewVerificationWith(ctx, t.base, name, t.base.Tree(), t.isGuard, t.laid)
+	if err != nil {
+		return sandbox.Result{}, err
 	}
 	defer t.discard(ctx, shadow)
 	made := t.base.Tree()
 	if len(t.laid) > 0 {
 		before, err := t.look(ctx, shadow)
 		if err != nil {
-			return verify.Base{}, sandbox.Result{}, err
+			return sandbox.Result{}, err
 		}
 		made = before.Tree
 	}
-	res, err := t.box(0, phaseBaseline).Run(ctx, sandbox.Spec{
-		Argv: t.Settings.Test, Root: shadow.Root(), WorkDir: t.Repo.Prefix(), Home: shadow.Home(), Enter: sandbox.Entry(shadow.Enter()), Seen: t.seen(),
-		Env: plan.Environment(t.Settings.Test), Network: sandbox.NetworkNone, Ports: portsOf(t.ports, 0), Timeout: t.TestLimit,
-	})
+	spec.Root, spec.WorkDir, spec.Home, spec.Enter, spec.Seen = shadow.Root(), t.Repo.Prefix(), shadow.Home(), sandbox.Entry(shadow.Enter()), t.seen()
+	spec.Env, spec.Network, spec.Ports = plan.Environment(t.Settings.Test), sandbox.NetworkNone, portsOf(t.ports, 0)
+	res, err := t.box(0, phaseBaseline).Run(ctx, spec)
 	if err != nil {
-		return verify.Base{}, res, err
+		return res, err
 	}
-	if i == 0 {
+	if first {
 		if t.ownTraces, err = t.guardedTraces(ctx, shadow, made); err != nil {
 			t.notice("what the test itself leaves in protected paths is not known: %v", err)
 		}
@@ -123,10 +173,7 @@ func (t *turn) runBaseline(ctx context.Context, i int) (verify.Base, sandbox.Res
 			t.notice("the baseline's build caches are not shared with candidates: %v", err)
 		}
 	}
-	if t.Named != nil {
-		return t.Named.baseline(res), res, nil
-	}
-	return verify.Baseline(res), res, nil
+	return res, nil
 }
 
 // look reads a shadow of ours: all of it where a candidate's programs could
@@ -260,7 +307,7 @@ func (l *life) askAfter(ctx context.Context, p Plugin, sealed *worktree.Sealed, 
 	if err == nil && p.Name == builtin {
 		reason, text := verify.Note(res.Stderr)
 		kept.Reason, kept.Evidence.FlipReason = string(reason), text
-		if reason == verify.FewerTests {
+		if reason.Compromised() {
 			kept.Compromised = text
 		}
 	}

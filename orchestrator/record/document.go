@@ -154,6 +154,8 @@ type Baseline struct {
 	Runs       int    `json:"runs,omitempty"`  // with --repeat
 	Flaky      bool   `json:"flaky,omitempty"` // repeats disagreed
 	Reason     string `json:"reason,omitempty"`
+	Evidence   string `json:"evidence,omitempty"`    // what a pass of the test rests on, and how weak that is
+	Known      int    `json:"known,omitempty"`       // tests that are expected to pass, one by one
 	OutputTail string `json:"output_tail,omitempty"` // last lines, redacted
 }
 

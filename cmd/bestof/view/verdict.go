@@ -280,6 +280,13 @@ func (p *page) ground(doc record.Document) {
 		}
 		row("Baseline", st, "%s", s)
 	}
+	if b := doc.Baseline; b.Evidence != "" {
+		st := normal
+		if b.Known == 0 {
+			st = yellow
+		}
+		row("Evidence", st, "%s", b.Evidence)
+	}
 	iso := doc.Settings.Isolation
 	if iso.Name != "" {
 		row("Isolation", normal, "%s: %s", iso.Name, iso.Summary)
