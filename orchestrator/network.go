@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,13 +64,15 @@ func (t *turn) openOutlet(name string, rules []hosts.Rule, online bool, ledger *
 	return o, nil
 }
 
+var loopback4 = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
 // nearby are the ports of this machine's loopback that rules let through. Each
 // is offered at the same port of the program's, since programs do not ask a
 // proxy for their own loopback.
 func nearby(rules []hosts.Rule) []hosts.Target {
 	var all []hosts.Target
 	for _, r := range rules {
-		if !r.Addr.IsLoopback() || r.Port == 0 || slices.ContainsFunc(all, func(t hosts.Target) bool { return t.Port == r.Port }) {
+		if r.Addr != loopback4 && r.Addr != netip.IPv6Loopback() || r.Port == 0 || slices.ContainsFunc(all, func(t hosts.Target) bool { return t.Port == r.Port }) {
 			continue
 		}
 		all = append(all, hosts.Target{Addr: r.Addr, Port: r.Port})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -39,6 +40,11 @@ type model struct {
 }
 
 func newModel(t *testing.T, key string, plan []call) *model {
+	return newModelAt(t, "127.0.0.1", key, plan)
+}
+
+// newModelAt is a model at an address of this machine's loopback.
+func newModelAt(t *testing.T, host, key string, plan []call) *model {
 	m := &model{key: key, plan: plan}
 	mux := http.NewServeMux()
 	for pattern, p := range map[string]protocol{
@@ -51,7 +57,12 @@ func newModel(t *testing.T, key string, plan []call) *model {
 	mux.HandleFunc("GET /v1/responses", func(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no web socket here", http.StatusUpgradeRequired)
 	})
-	m.Server = httptest.NewServer(mux)
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Server = &httptest.Server{Listener: l, Config: &http.Server{Handler: mux}}
+	m.Start()
 	t.Cleanup(m.Close)
 	return m
 }

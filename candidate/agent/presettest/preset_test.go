@@ -5,7 +5,6 @@ package presettest
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,14 +26,15 @@ import (
 // A program is a preset, and what an operator does to send it to a server of
 // their own.
 type program struct {
-	name  string
-	env   func(url, key string) []string     // the operator's environment
-	args  func(url string) []string          // added to the preset's command
-	pass  []string                           // added to what it takes from that environment
-	set   func(url string) map[string]string // added to what it sets
-	shell call                               // runs lookAround
-	edit  []call                             // make the file right
-	files map[string]string                  // of the operator, in $BESTOF_HOME
+	name   string
+	env    func(url, key string) []string     // the operator's environment
+	args   func(url string) []string          // added to the preset's command
+	hidden bool                               // where the model is shows in no variable
+	pass   []string                           // added to what it takes from that environment
+	set    func(url string) map[string]string // added to what it sets
+	shell  call                               // runs lookAround
+	edit   []call                             // make the file right
+	files  map[string]string                  // of the operator, in $BESTOF_HOME
 }
 
 // lookAround prints where the program is and all that it was told, the key
@@ -55,7 +54,7 @@ var programs = []program{
 		},
 	},
 	{
-		name:  "codex",
+		name: "codex", hidden: true,
 		args:  func(url string) []string { return []string{"-c", `openai_base_url="` + url + `/v1"`} },
 		env:   func(_, key string) []string { return []string{"CODEX_API_KEY=" + key} },
 		shell: call{tool: "exec", script: "text(await tools.exec_command(" + must(object{"cmd": lookAround}) + "))"},
@@ -71,7 +70,7 @@ var programs = []program{
 		edit:  []call{{tool: "replace", input: object{"file_path": "{dir}/value", "old_string": "wrong", "new_string": "right", "instruction": "Make it right."}}},
 	},
 	{
-		name: "opencode",
+		name: "opencode", hidden: true,
 		set: func(url string) map[string]string {
 			return map[string]string{"OPENCODE_CONFIG_CONTENT": must(object{
 				"permission": object{"*": "allow"}, "share": "disabled", "autoupdate": false, "model": "mine/m",
@@ -102,30 +101,25 @@ var programs = []program{
 
 // settings is the operator's config.toml.
 func (p program) settings(t *testing.T, url string) string {
-	presets := agent.Presets()
-	i := slices.IndexFunc(presets, func(d agent.Definition) bool { return d.Name == p.name })
-	if i < 0 {
+	if !slices.ContainsFunc(agent.Presets(), func(d agent.Definition) bool { return d.Name == p.name }) {
 		t.Fatalf("no preset is called %s", p.name)
 	}
 	var s strings.Builder
-	set := map[string]string{}
-	if p.set != nil {
-		set = p.set(url)
-	}
+	fmt.Fprintf(&s, "[agents.%s]\n", p.name)
 	if p.args != nil {
-		d := presets[i]
-		if len(d.Files) > 0 {
-			t.Fatalf("the preset %s has files, which a command of one's own would lose", p.name)
-		}
-		fmt.Fprintf(&s, "[agents.%s]\ncommand = %s\nprompt = %q\nnetwork = %q\nenv = %s\n", p.name, must(slices.Concat(d.Command, p.args(url))),
-			cmp.Or(d.Prompt, agent.PromptStdin), d.Network, must(slices.Concat(d.PassEnv, p.pass)))
-		maps.Copy(set, d.Env)
+		fmt.Fprintf(&s, "args = %s\n", must(p.args(url)))
 	}
-	if len(set) > 0 {
+	if p.pass != nil {
+		fmt.Fprintf(&s, "env = %s\n", must(p.pass))
+	}
+	if p.hidden { // no variable says where the model is
+		fmt.Fprintf(&s, "hosts = [%q]\n", strings.TrimPrefix(url, "http://"))
+	}
+	if p.set != nil {
 		fmt.Fprintf(&s, "[agents.%s.set]\n", p.name)
-	}
-	for name, value := range set {
-		fmt.Fprintf(&s, "%s = %q\n", name, value)
+		for name, value := range p.set(url) {
+			fmt.Fprintf(&s, "%s = %q\n", name, value)
+		}
 	}
 	return s.String()
 }
@@ -198,6 +192,12 @@ type document struct {
 			Files          []struct{ Path, Status string }
 			Added, Deleted int
 		}
+		Network []struct {
+			Host, Reason   string
+			Port, Count    int
+			Allowed        bool
+			Sent, Received int64
+		}
 		AgentEnd *struct {
 			End  string
 			Code int
@@ -237,7 +237,7 @@ func start(t *testing.T, p program, m *model, sandbox string, status int) run {
 		}
 	}
 	before := picture(t, r.home)
-	c := exec.CommandContext(t.Context(), bestof, "run", "--agents", p.name+":1", "--network", "host", "--sandbox", sandbox,
+	c := exec.CommandContext(t.Context(), bestof, "run", "--agents", p.name+":1", "--sandbox", sandbox,
 		"--timeout", "2m", "--test", "sh check.sh", "--json", "Make the file value right, so that check.sh passes.")
 	c.Dir, c.Env = r.repo, append(env, p.env(m.URL, m.key)...)
 	var out, errs bytes.Buffer
@@ -368,6 +368,33 @@ func TestRepair(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestThroughTheProxy has a model that is not on the candidate's own loopback,
+// so that every program has to ask the proxy for it, and is refused others.
+func TestThroughTheProxy(t *testing.T) {
+	for _, p := range programs {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			m := newModelAt(t, "127.0.0.2", rand.Text(), append([]call{p.shell}, p.edit...))
+			c := start(t, p, m, "bwrap", 0).document.Candidates[0]
+			if c.Outcome != "met" {
+				t.Errorf("outcome %s (%s)", c.Outcome, c.Detail)
+			}
+			reached := 0
+			for _, u := range c.Network {
+				switch model := u.Host == "127.0.0.2" && m.URL == fmt.Sprintf("http://127.0.0.2:%d", u.Port); {
+				case model != u.Allowed:
+					t.Errorf("%s:%d was allowed: %v", u.Host, u.Port, u.Allowed)
+				case model && u.Sent > 0 && u.Received > 0:
+					reached += u.Count
+				}
+			}
+			if reached == 0 {
+				t.Errorf("the model was not asked through the proxy: %+v", c.Network)
+			}
+		})
 	}
 }
 
