@@ -34,6 +34,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/candidate/sandbox/inside"
 	"github.com/bestof-dev/bestof/candidate/sandbox/toolchain"
 	"github.com/bestof-dev/bestof/internal/atomicfile"
 	"github.com/bestof-dev/bestof/internal/proc"
@@ -274,6 +275,11 @@ func (s *Sandbox) run(ctx context.Context, spec sandbox.Spec) (_ sandbox.Result,
 	if len(spec.Enter.Argv) > 0 || spec.Enter.Host != "" {
 		return sandbox.Result{}, errors.New("an engine cannot see what is mounted in namespaces of ours: choose another kind of shadow")
 	}
+	network := spec.ToolsNetwork()
+	spec, done, err := inside.Wrap(spec, true)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
 	dir, reason, err := spec.Dir()
 	if err != nil {
 		return sandbox.Result{}, err
@@ -325,10 +331,10 @@ func (s *Sandbox) run(ctx context.Context, spec sandbox.Spec) (_ sandbox.Result,
 		return sandbox.Result{}, err
 	}
 	at := spec.Place()
-	c := spec.Command(spec.Argv, at.Root+strings.TrimPrefix(dir, spec.Root), s.options.Environment(spec, s.tools.Env(at.Home, spec.Network)))
+	c := spec.Command(spec.Argv, at.Root+strings.TrimPrefix(dir, spec.Root), s.options.Environment(spec, s.tools.Env(at.Home, network)))
 	out := &demux{r: conn.Reader}
 	ran, err := proc.RunContained(ctx, c, places, conn.Conn, out)
-	return s.judge(ctx, id, sandbox.Ended(ran), err, out)
+	return done(s.judge(ctx, id, sandbox.Ended(ran), err, out))
 }
 
 // settle looks at the paths of a spec and plans its container.
