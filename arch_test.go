@@ -58,6 +58,10 @@ var pure = map[string][]string{
 	"candidate":         {"os/exec", "net", "context", "math/rand"},
 	"orchestrator/plan": {"os/exec", "net", "context", "math/rand"},
 	"worktree/patch":    {"os/exec", "net", "context", "math/rand"},
+
+	"internal/testreport":       {"os/exec", "net", "context", "math/rand"},
+	"orchestrator/batch/task":   {"os/exec", "net", "context", "math/rand"},
+	"orchestrator/batch/report": {"os/exec", "net"},
 }
 
 type listed struct {
