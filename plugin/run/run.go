@@ -118,7 +118,11 @@ func Evidence(r wire.Response, err error) judge.Evidence {
 		err = errors.New("no after_turn response")
 	}
 	if err != nil {
-		return judge.Evidence{Provenance: judge.HostObserved, Flip: judge.FlipUnobservable, FlipReason: wire.Line(err.Error(), 2400)}
+		reason := err.Error()
+		if errors.Is(err, wire.ErrSpawn) {
+			reason = "not-runnable: " + reason // as the built-in plugin says it of a test
+		}
+		return judge.Evidence{Provenance: judge.HostObserved, Flip: judge.FlipUnobservable, FlipReason: wire.Line(reason, 2400)}
 	}
 	return judge.Evidence{
 		Provenance:   judge.PluginReported,

@@ -98,7 +98,10 @@ func TestScripts(t *testing.T) {
 			"members":  cmdMembers,
 			"browse":   cmdBrowse,
 
-			"programs":  func(ts *testscript.TestScript, _ bool, _ []string) { cmdPrograms(t, ts) },
+			"programs":   func(ts *testscript.TestScript, _ bool, _ []string) { cmdPrograms(t, ts) },
+			"images":     func(ts *testscript.TestScript, _ bool, args []string) { cmdImages(t, ts, args) },
+			"containers": func(ts *testscript.TestScript, _ bool, args []string) { cmdContainers(t, ts, args) },
+
 			"candidate": cmdCandidate,
 			"uses":      cmdUses,
 		},
