@@ -1,0 +1,216 @@
+package hostile_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/bestof-dev/bestof/candidate"
+	"github.com/bestof-dev/bestof/candidate/sandbox/hostile"
+	"github.com/bestof-dev/bestof/orchestrator/record"
+)
+
+// TestProcess and its siblings run every attack in a sandbox of that name.
+func TestProcess(t *testing.T) { attack(t, hostile.Process) }
+
+func TestBwrap(t *testing.T) { attack(t, hostile.Bwrap) }
+
+// TestDocker needs an engine: the one of DOCKER_HOST, or what CI started.
+func TestDocker(t *testing.T) { attack(t, hostile.Docker) }
+
+// TestAsUser runs them again as one who is nobody special.
+func TestAsUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Log("the tests themselves have run as such a user")
+		return
+	}
+	asUser(t, 12345, "TestProcess", "TestBwrap")
+}
+
+// asUser runs tests of this binary as another user.
+func asUser(t *testing.T, uid uint32, tests ...string) {
+	// Neither the build directory nor a test's own is open to that user.
+	dir := must(os.MkdirTemp("/tmp", "hostile-"))(t)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	exe, built, tmp := filepath.Join(dir, "hostile.test"), filepath.Join(dir, "built"), filepath.Join(dir, "tmp")
+	for from, to := range map[string]string{"/proc/self/exe": exe, build(t): built} {
+		if err := os.WriteFile(to, must(os.ReadFile(from))(t), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(tmp, 0o700), os.Chown(tmp, int(uid), int(uid))); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe, "-test.run", "^("+strings.Join(tests, "|")+")$", "-test.v")
+	cmd.Dir = tmp
+	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "TMPDIR=" + tmp, "HOME=" + tmp, builtVariable + "=" + built}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	out, err := cmd.CombinedOutput()
+	for _, test := range tests {
+		if err != nil || !bytes.Contains(out, []byte("--- PASS: "+test)) {
+			t.Fatalf("as user %d: %v\n%s", uid, err, out)
+		}
+	}
+}
+
+// A batch is one run: attacks of the same phase.
+type batch struct {
+	name   string
+	phases []hostile.Phase
+	flags  []string
+}
+
+// attack runs all batches in one sandbox.
+func attack(t *testing.T, sandbox string) {
+	alone := []string{"-j", "1"}
+	for _, b := range []batch{
+		{"agent", []hostile.Phase{hostile.InAgent}, nil},
+		{"test", []hostile.Phase{hostile.InTest}, nil},
+		{"held", []hostile.Phase{hostile.Held}, []string{"--holds", "1"}},
+		{"slow", []hostile.Phase{hostile.Slow}, []string{"-j", "6", "--timeout", "3s"}},
+		{"tools", []hostile.Phase{hostile.ByTools}, nil},
+		{"solo", []hostile.Phase{hostile.Solo, hostile.SoloTest}, alone},
+		{"poison", []hostile.Phase{hostile.Poison}, alone},
+	} {
+		var attacks []hostile.Attack
+		for _, a := range hostile.Attacks() {
+			if slices.Contains(b.phases, a.Phase) && a.Want(sandbox).Not == "" {
+				attacks = append(attacks, a)
+			}
+		}
+		part := 0
+		for some := range slices.Chunk(attacks, atOnce) {
+			part++
+			t.Run(fmt.Sprint(b.name, part), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				flags := slices.Clone(b.flags)
+				if sandbox == hostile.Docker {
+					flags = append(flags, w.engine()...)
+				}
+				if b.name == "tools" {
+					w.offerTools()
+				}
+				e := w.run(sandbox, some, flags...)
+				w.judge(sandbox, some, e)
+				w.harmless(sandbox, some)
+			})
+		}
+	}
+}
+
+// atOnce is how many attacks share a run.
+const atOnce = 58
+
+// offerTools declares two servers, of which candidates may reach one.
+func (w *world) offerTools() {
+	text := ""
+	for _, name := range []string{"shared", "kept"} {
+		text += fmt.Sprintf("[servers.%s]\ntransport = \"stdio\"\ncmd = %q\nargs = [\"-serve\"]\ncandidate_safe = %v\n", name, w.targets.Program, name == "shared")
+	}
+	if err := os.WriteFile(filepath.Join(w.targets.Own, "mcp.toml"), []byte(text), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, name := range []string{"shared", "kept"} {
+		out, errs, status := w.bestof("mcp", "grant", name, "--yes")
+		if found := deceptive(out + errs); status != 0 || found != "" {
+			w.t.Fatalf("grant %s: %d: %s%s%s", name, status, out, errs, found)
+		}
+	}
+}
+
+// judge compares the record with what was right.
+func (w *world) judge(sandbox string, attacks []hostile.Attack, e ended) {
+	t, all := w.t, e.doc.Candidates
+	if len(all) != len(attacks)+2 {
+		t.Fatalf("%d candidates, want %d: status %d: %s\n%s", len(all), len(attacks)+2, e.status, e.doc.Reason, e.stderr+e.stdout)
+	}
+	first, last := all[0], all[len(all)-1]
+	if first.Outcome != candidate.Met || e.doc.Winner == nil || *e.doc.Winner != first.Number {
+		t.Errorf("the honest candidate ended %s (%s) and did not win: %s", first.Outcome, first.Detail, e.doc.Reason)
+	}
+	poisoned := slices.ContainsFunc(attacks, func(a hostile.Attack) bool { return a.Phase >= hostile.Poison }) && sandbox == hostile.Process
+	if !poisoned && (last.Outcome != candidate.Met || last.Change.Tree != first.Change.Tree) {
+		t.Errorf("the honest candidate after all attacks ended %s (%s)", last.Outcome, last.Detail)
+	}
+	for i, a := range attacks {
+		c, want := all[i+1], a.Want(sandbox)
+		t.Run(a.Name, func(t *testing.T) {
+			said := w.said(c)
+			if !want.Allows(c.Outcome) {
+				t.Errorf("ended %s (%s), want %v; it said: %.600q", c.Outcome, c.Detail, want.Outcomes, said)
+			}
+			if c.Outcome != candidate.Met && c.Detail == "" {
+				t.Error("the record does not say why")
+			}
+			if text := string(must(json.Marshal(c))(t)); !strings.Contains(text, want.Says) {
+				t.Errorf("the record does not say %q: %s", want.Says, text)
+			}
+			reached, refused := strings.Contains(said, a.Name+" reached"), strings.Contains(said, a.Name+" refused: ")
+			switch {
+			case want.Reach == hostile.Can && !reached:
+				t.Errorf("it did not get what it was after, and docs/sandboxes.md says that it can: %.600q", said)
+			case want.Reach == hostile.Cannot && (reached || !refused):
+				t.Errorf("it got what it was after: %.600q", said)
+			}
+		})
+	}
+	w.readable(e)
+}
+
+// said is what a candidate and its test printed.
+func (w *world) said(c record.Candidate) string {
+	found, _ := filepath.Glob(filepath.Join(w.targets.Checkout, ".bestof/runs/*/candidates", candidate.Number(c.Number).ID(), "*.log"))
+	var all []byte
+	for _, f := range found {
+		all = append(all, must(os.ReadFile(f))(w.t)...)
+	}
+	return string(all)
+}
+
+// readable looks at everything that is printed of a run.
+func (w *world) readable(e ended) {
+	if found := deceptive(e.stderr); found != "" {
+		w.t.Errorf("the progress shows %s", found)
+	}
+	commands := [][]string{{"show", "last"}, {"compare", "last"}, {"runs"}, {"show", "last", "--json"}, {"diff", "last"}, {"mcp", "usage"}, {"mcp", "list"}}
+	for _, c := range e.doc.Candidates {
+		if c.Change != nil && (strings.HasPrefix(c.Agent, "name-") || strings.HasPrefix(c.Agent, "text-") || c.Agent == "tree-line") {
+			commands = append(commands, []string{"diff", "last", candidate.Number(c.Number).ID()})
+		}
+	}
+	for _, args := range commands {
+		out := w.onTerminal(args...)
+		if found := deceptive(out); found != "" {
+			w.t.Errorf("%v shows %s", args, found)
+		}
+		if out == "" {
+			w.t.Errorf("%v shows nothing", args)
+		}
+	}
+}
+
+// harmless looks for harm on the machine.
+func (w *world) harmless(sandbox string, attacks []hostile.Attack) {
+	plain := sandbox == hostile.Process
+	shared := slices.ContainsFunc(attacks, func(a hostile.Attack) bool { return a.Phase >= hostile.Solo })
+	allowed := func(path string) bool {
+		return plain && (strings.Contains(path, "planted") || shared && strings.HasPrefix(path, w.targets.Checkout+"/"))
+	}
+	for _, path := range w.changes() {
+		if !allowed(path) {
+			w.t.Errorf("changed on the operator's machine: %s", path)
+		}
+	}
+	if left := w.leftovers(); len(left) > 0 {
+		w.t.Errorf("left on the operator's machine: %v", left[:min(5, len(left))])
+	}
+}
