@@ -7,6 +7,7 @@ package egress
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -53,6 +54,9 @@ type Config struct {
 	Limits Limits
 	Ledger *Ledger // keeps every decision; required
 
+	// Roots are whom ListenFor trusts; nil is whom the system does.
+	Roots *x509.CertPool
+
 	// Resolve and Dial are the system's when they are nil.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
 	Dial    func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
@@ -71,6 +75,8 @@ type Proxy struct {
 	closed    bool
 	listeners []net.Listener
 	conns     map[net.Conn]bool
+	servers   []func() error // what else is to be closed
+	meters    []*metered     // connections that note themselves
 }
 
 // New returns a proxy that listens nowhere yet.
@@ -104,25 +110,34 @@ func (p *Proxy) ListenTo(socket string, to hosts.Target) error {
 	return p.listen(socket, func(c net.Conn) { p.carry(c, to) })
 }
 
-func (p *Proxy) listen(socket string, serve func(net.Conn)) error {
+func listenUnix(socket string) (net.Listener, error) {
 	if len(socket) > maxSocketPath {
-		return fmt.Errorf("the socket's path %s is longer than %d bytes: choose a shorter work directory", socket, maxSocketPath)
+		return nil, fmt.Errorf("the socket's path %s is longer than %d bytes: choose a shorter work directory", socket, maxSocketPath)
 	}
 	l, err := net.Listen("unix", socket)
 	if err != nil {
-		return fmt.Errorf("listen for a program: %w", err)
+		return nil, fmt.Errorf("listen for a program: %w", err)
 	}
 	// Who may reach it is decided by its directory and by what is mounted: in
 	// a container the program is another user.
 	if err := os.Chmod(socket, 0o666); err != nil {
 		l.Close()
-		return fmt.Errorf("listen for a program: %w", err)
+		return nil, fmt.Errorf("listen for a program: %w", err)
+	}
+	return l, nil
+}
+
+var errClosed = errors.New("listen for a program: the proxy is closed")
+
+func (p *Proxy) listen(socket string, serve func(net.Conn)) error {
+	l, err := listenUnix(socket)
+	if err != nil {
+		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		l.Close()
-		return errors.New("listen for a program: the proxy is closed")
+		return errors.Join(errClosed, l.Close())
 	}
 	p.listeners = append(p.listeners, l)
 	p.work.Go(func() { p.accept(l, serve) })
@@ -146,7 +161,7 @@ func (p *Proxy) accept(l net.Listener, serve func(net.Conn)) {
 		select {
 		case p.slots <- struct{}{}:
 		default:
-			p.Ledger.add(Use{Reason: "too many connections at once", Count: 1})
+			p.Ledger.add(Use{Reason: tooMany, Count: 1})
 			c.Close()
 			continue
 		}
@@ -195,8 +210,20 @@ func (p *Proxy) Close() error {
 	for c := range p.conns {
 		c.Close()
 	}
+	servers := p.servers
+	p.servers = nil
 	p.mu.Unlock()
+	for _, end := range servers {
+		errs = append(errs, end())
+	}
 	p.work.Wait()
+	p.mu.Lock()
+	meters := p.meters
+	p.meters = nil
+	p.mu.Unlock()
+	for _, m := range meters {
+		errs = append(errs, m.Close())
+	}
 	return errors.Join(errs...)
 }
 
@@ -264,5 +291,7 @@ func (p *Proxy) reach(t hosts.Target, plain bool) (net.Conn, *refusal) {
 	}
 	return nil, &refusal{reason: "it could not be reached", allowed: true}
 }
+
+const tooMany = "too many connections at once"
 
 const tooMuch = "more bytes than a candidate may carry"

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -36,6 +37,7 @@ type world struct {
 	server string              // where every dial ends up
 	ledger egress.Ledger
 	limits egress.Limits
+	roots  *x509.CertPool
 	proxy  *egress.Proxy
 	socket string
 }
@@ -50,7 +52,7 @@ func (w *world) open(t *testing.T, rules string) *world {
 		}
 	}
 	w.proxy = egress.New(egress.Config{
-		Rules: parsed, Limits: w.limits, Ledger: &w.ledger,
+		Rules: parsed, Limits: w.limits, Ledger: &w.ledger, Roots: w.roots,
 		Resolve: func(_ context.Context, name string) ([]netip.Addr, error) {
 			n := int(w.asked.Add(1)) - 1
 			answers := w.names[name]
@@ -409,6 +411,73 @@ func TestOneTarget(t *testing.T) {
 		c.CloseWrite()
 		if b, _ := io.ReadAll(c); string(b) != want {
 			t.Errorf("port %d answers %q", port, b)
+		}
+	}
+}
+
+// TestBase: a service is offered as plain HTTP, and reached over TLS.
+func TestBase(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(rw, "%s %s of %s, key %s\n", r.Method, r.URL, r.Host, r.Header.Get("X-Key"))
+		rw.(http.Flusher).Flush()
+		if r.URL.Path == "/v1/stream" {
+			<-r.Context().Done()
+		}
+	}))
+	defer server.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	for _, c := range []struct{ rules, base, want string }{
+		{"example.com:443", "https://example.com/v1", "GET /v1/models?a=b of example.com, key k\n"}, // the name of the test's certificate
+		{"example.com:443", "https://other.example.org/v1", "502"},
+		{"127.0.0.1:443", "https://example.com/v1", "502"},
+		{"example.net:443", "https://example.net/v1", "502"}, // another's certificate
+	} {
+		w := &world{names: map[string][]string{"example.com": {"1.1.1.1"}, "example.net": {"1.1.1.1"}, "other.example.org": {"1.1.1.1"}}, server: server.Listener.Addr().String()}
+		w.roots = roots
+		w.open(t, c.rules)
+		socket := filepath.Join(t.TempDir(), "s")
+		if err := w.proxy.ListenFor(socket, c.base); err != nil {
+			t.Fatal(err)
+		}
+		transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", socket) }}
+		get := func(path string) *http.Response {
+			req, err := http.NewRequest(http.MethodGet, "http://127.0.0.1:1"+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("X-Key", "k")
+			res, err := transport.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return res
+		}
+		res := get("/models?a=b")
+		b, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if got := string(b); err != nil || got != c.want && c.want != fmt.Sprint(res.StatusCode) {
+			t.Errorf("%s for %s: %d %q, %v", c.base, c.rules, res.StatusCode, got, err)
+		}
+		if c.want != "502" {
+			stream := get("/stream")
+			if line, err := bufio.NewReader(stream.Body).ReadString('\n'); err != nil || line == "" {
+				t.Errorf("a stream says %q, %v", line, err)
+			}
+			defer stream.Body.Close() // it is open when the proxy is closed
+		}
+		if err := w.proxy.Close(); err != nil {
+			t.Error(err)
+		}
+		transport.CloseIdleConnections()
+		uses := w.ledger.Uses()
+		if allowed := c.rules[:7] == c.base[8:15]; len(uses) == 0 || uses[0].Allowed != allowed || allowed && uses[0].Sent == 0 {
+			t.Errorf("%s for %s: kept %+v", c.base, c.rules, uses)
+		}
+	}
+	for _, bad := range []string{"", "example.com", "ftp://example.com", "https://", "https://u:p@example.com", "https://example.com?a", "https://example.com/#f", "https://127.1"} {
+		if err := egress.New(egress.Config{}).ListenFor("/none", bad); err == nil || strings.Contains(err.Error(), "listen") {
+			t.Errorf("%q: %v", bad, err)
 		}
 	}
 }
