@@ -128,9 +128,12 @@ func (a *app) decideGrant(s *store.Store, e mcp.Entry, d mcp.Declared) error {
 			doc.Reason = err.Error()
 			return errors.Join(a.printJSON(doc), statusError{code: exitStatus(err)})
 		}
-		if err := s.Grant(e.Scope, e.Name, print, time.Now()); err != nil {
+		now, yes := time.Now(), true
+		if err := s.Grant(e.Scope, e.Name, print, now); err != nil {
 			return mcpError(err)
 		}
+		e.Granted, e.Record = &yes, &mcp.Record{Print: print, Agreed: now}
+		doc.Server = jsonMCP(e)
 	}
 	if a.json {
 		return a.printJSON(doc)

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -38,6 +39,22 @@ func declares(names ...string) handshake {
 			d.Tools = append(d.Tools, mcp.Tool{Name: n, InputSchema: []byte(`{}`)})
 		}
 		return d, nil
+	}
+}
+
+// The document says what is so after the answer.
+func TestGrantDocumentIsOfAfterwards(t *testing.T) {
+	a, _, out, _ := operator(t, oneServer)
+	a.json = true
+	if err := a.runMCPGrant(t.Context(), "s", grantOptions{}, declares("t")); err != nil {
+		t.Fatal(err)
+	}
+	var doc grantDocument
+	if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if s := doc.Server; !doc.Granted || s.State != stateUsable || s.Granted == nil || !*s.Granted || s.Fingerprint != doc.Fingerprint {
+		t.Errorf("%s", out)
 	}
 }
 
