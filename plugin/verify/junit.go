@@ -3,16 +3,16 @@ package verify
 import (
 	"bytes"
 	"context"
-	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/bestof-dev/bestof/internal/testreport"
 )
 
 // junitTests runs Maven or Gradle, which write JUnit reports from a process
@@ -167,56 +167,25 @@ func moduleOf(rel string) string {
 	return rel[:loc[0]]
 }
 
-type junitCase struct {
-	Class   string      `xml:"classname,attr"`
-	Name    string      `xml:"name,attr"`
-	Failure []junitText `xml:"failure"`
-	Error   []junitText `xml:"error"`
-	Skipped *struct{}   `xml:"skipped"`
-}
-
-type junitText struct {
-	Message string `xml:"message,attr"`
-	Text    string `xml:",chardata"`
-}
-
 // readJUnit adds the results of a JUnit report to a unit. class is the
 // canary's, or its file.
 func readJUnit(report []byte, u *SeenUnit, class, token string) {
-	d := xml.NewDecoder(bytes.NewReader(report))
-	for {
-		t, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if err != nil {
-			u.Broken = "a report of its tests cannot be read"
-			return
-		}
-		start, ok := t.(xml.StartElement)
-		if !ok || start.Name.Local != "testcase" {
-			continue
-		}
-		var c junitCase
-		if err := d.DecodeElement(&c, &start); err != nil {
-			u.Broken = "a report of its tests cannot be read"
-			return
-		}
-		failures := append(c.Failure, c.Error...)
-		status := TestPassed
-		switch {
-		case len(failures) > 0:
+	err := testreport.ReadJUnit(bytes.NewReader(report), func(c testreport.Case) {
+		status := TestSkipped
+		switch c.Status {
+		case testreport.Passed:
+			status = TestPassed
+		case testreport.Failed, testreport.Error:
 			status = TestFailed
-		case c.Skipped != nil:
-			status = TestSkipped
 		}
 		if strings.Contains(c.Class, class) {
-			for _, f := range failures {
-				u.Canary = u.Canary || strings.Contains(f.Message+f.Text, token)
-			}
-			continue
+			u.Canary = u.Canary || strings.Contains(c.Text, token)
+			return
 		}
 		u.add(c.Class+"#"+c.Name, status)
+	})
+	if err != nil && !errors.Is(err, testreport.ErrNoReport) {
+		u.Broken = "a report of its tests cannot be read"
 	}
 }
 
