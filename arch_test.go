@@ -34,6 +34,7 @@ var rooms = map[string][]string{
 	"orchestrator/batch/report": {"candidate", "orchestrator/batch/task", "internal"},
 	"cmd/bestof/view":           {"judge", "candidate", "orchestrator/event", "orchestrator/record", "orchestrator/compare", "orchestrator/batch/report", "internal"},
 	"cmd":                       {"judge", "candidate", "worktree", "plugin", "mcp", "orchestrator", "internal", "deploy"},
+	"deploy":                    {},
 	"internal":                  {},
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
+	"github.com/docker/docker/pkg/stdcopy"
 )
 
 // Python is an image of Debian's Python, git and a shell, made of what
@@ -106,4 +107,47 @@ func Empty(t testing.TB, host string) string {
 		t.Fatal(err)
 	}
 	return ref
+}
+
+// Output runs a container of an image, closed and without a network, and
+// returns what it said and its status.
+func Output(t testing.TB, c *client.Client, ref string, argv ...string) (string, int64) {
+	t.Helper()
+	made, err := c.ContainerCreate(t.Context(), &container.Config{Image: ref, Cmd: argv, NetworkDisabled: true},
+		&container.HostConfig{ReadonlyRootfs: true, CapDrop: []string{"ALL"}, NetworkMode: "none", Tmpfs: map[string]string{"/home/bestof": "mode=1777"}}, nil, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.ContainerRemove(context.WithoutCancel(t.Context()), made.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}); err != nil {
+			t.Error(err)
+		}
+	}()
+	ended, failed := c.ContainerWait(t.Context(), made.ID, container.WaitConditionNextExit)
+	if err := c.ContainerStart(t.Context(), made.ID, container.StartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var status int64
+	select {
+	case w := <-ended:
+		status = w.StatusCode
+	case err := <-failed:
+		t.Fatal(err)
+	}
+	said, err := c.ContainerLogs(t.Context(), made.ID, container.LogsOptions{ShowStdout: true, ShowStderr: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	var out bytes.Buffer
+	if _, err := stdcopy.StdCopy(&out, &out, said); err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), status
+}
+
+// Remove removes an image.
+func Remove(ctx context.Context, c *client.Client, id string) error {
+	_, err := c.ImageRemove(ctx, id, image.RemoveOptions{Force: true, PruneChildren: true})
+	return err
 }
