@@ -202,7 +202,7 @@ func (t *turn) recordServers(all []gateway.Offer, c Connection) []record.ToolSer
 	}
 	if c != nil {
 		for _, f := range c.Failed() {
-			t.notice("MCP server %s: %s", f.Name, f.Reason)
+			t.notice("MCP server %s: %s", f.Name, t.Redactor.String(f.Reason))
 		}
 	}
 	return out

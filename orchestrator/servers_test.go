@@ -238,6 +238,24 @@ func TestBuiltinAgentsNeedNoServers(t *testing.T) {
 	}
 }
 
+// What a server that failed said may hold a token: no notice and no record has it.
+func TestAServerThatFailedRevealsNothing(t *testing.T) {
+	sb := fake.New(sandbox.Options{}, map[string]fake.Program{
+		"check": check, self: plugin, "agent": func(context.Context, *fake.Process) fake.Exit { return fake.Exit{} },
+	})
+	s := newStage(t, sb, "agent")
+	l, _ := share(s)
+	l.failed[0].Reason = "it answered with error -1: bad token the-secret-value"
+	doc := s.run(t)
+	kept, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(doc.Notices, "MCP server gone: it answered with error -1: bad token [redacted]") || bytes.Contains(kept, []byte("the-secret-value")) {
+		t.Errorf("%q\n%s", doc.Notices, kept)
+	}
+}
+
 // What changed since it was reviewed is withheld, the rest is not.
 func TestChangedToolsAreWithheld(t *testing.T) {
 	e := entryOf("docs", true)
