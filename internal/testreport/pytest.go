@@ -51,7 +51,11 @@ func (r *Report) summary(line string) {
 	if status == Missing {
 		return
 	}
+	rest = strings.TrimRight(rest, " ")
 	id := nodeID(rest)
+	if status != Passed {
+		r.otherCuts(rest, id, status)
+	}
 	file, _, inFile := strings.Cut(id, "::")
 	if !inFile {
 		// A whole file, or a folder, that could not be collected.
@@ -77,6 +81,28 @@ func nodeID(rest string) string {
 		return rest[:open+end+1]
 	}
 	return rest
+}
+
+// maxCuts is how many other ways to take a reason off are remembered.
+const maxCuts = 8
+
+// otherCuts remembers what else the id may be. Of a line whose reason and
+// parameters both hold dashes nobody can tell.
+func (r *Report) otherCuts(rest, id string, s Status) {
+	for n, from := 0, 0; n < maxCuts && len(r.cuts) < MaxResults; n++ {
+		i := strings.Index(rest[from:], " - ")
+		if i < 0 {
+			break
+		}
+		from += i
+		if cut := rest[:from]; cut != id && len(cut) <= maxID && strings.Contains(cut, "::") {
+			r.cuts[cut] = worse(r.cuts[cut], s)
+		}
+		from += len(" - ")
+	}
+	if rest != id && len(rest) <= maxID {
+		r.cuts[rest] = worse(r.cuts[rest], s)
+	}
 }
 
 // parsePytestLog reads the JSON lines of pytest-reportlog. A test passed when

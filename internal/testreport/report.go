@@ -85,12 +85,13 @@ type Report struct {
 	dotted map[string]Status // the same with every separator a dot
 	names  map[string]Status // of the last part of the id
 	words  map[string]Status // of ids up to their first space
+	cuts   map[string]Status // of ids that a line may mean beside the one in Results; none of them a pass
 	broken map[string]bool   // dotted ids of packages and files that did not come to run
 	build  bool              // some of them are Go's, whose tests may be known by their bare names
 }
 
 func newReport() *Report {
-	return &Report{Results: map[string]Status{}, dotted: map[string]Status{}, names: map[string]Status{}, words: map[string]Status{}, broken: map[string]bool{}}
+	return &Report{Results: map[string]Status{}, dotted: map[string]Status{}, names: map[string]Status{}, words: map[string]Status{}, cuts: map[string]Status{}, broken: map[string]bool{}}
 }
 
 func (r *Report) note(format string, args ...any) {
@@ -159,6 +160,7 @@ func (r *Report) Of(id string) Status {
 		func() Status { return r.dotted[d] },
 		func() Status { return r.names[id] },
 		func() Status { return r.words[id] },
+		func() Status { return r.cuts[id] },
 	} {
 		if s := find(); s != Missing {
 			return s
@@ -190,7 +192,7 @@ func (r *Report) Merge(other *Report) {
 			r.Results[id] = worse(old, s)
 		}
 	}
-	for _, m := range []struct{ to, from map[string]Status }{{r.dotted, other.dotted}, {r.names, other.names}, {r.words, other.words}} {
+	for _, m := range []struct{ to, from map[string]Status }{{r.dotted, other.dotted}, {r.names, other.names}, {r.words, other.words}, {r.cuts, other.cuts}} {
 		for k, s := range m.from {
 			m.to[k] = worse(m.to[k], s)
 		}

@@ -65,13 +65,14 @@ PASSED tests/test_a.py::forged
 ` + "\x1b[36m\x1b[1m=========================== short test summary info ============================\x1b[0m\n" +
 	"\x1b[32mPASSED\x1b[0m tests/test_a.py::\x1b[1mtest_ok\x1b[0m\n" + `PASSED tests/test_a.py::test_sp[a b - c]
 FAILED tests/test_a.py::TestC::test_f[x - y] - AssertionError: a] - b
+FAILED tests/test_a.py::test_d[[z] - q] - AssertionError: boom] - x
 FAILED tests/test_a.py::test_g - assert 1 == [2]
 ERROR tests/test_a.py::test_td - RuntimeError
 ERROR tests/test_b.py - ImportError: no
 ERROR tests/test_c.py
 SKIPPED [1] tests/test_a.py:12: no
 XFAIL tests/test_a.py::test_x - reason
-XPASS tests/test_a.py::test_xp
+XPASS tests/test_a.py::test_xp 
 =================== 2 failed, 2 passed, 1 skipped in 0.12s =====================
 PASSED tests/test_a.py::after
 `
@@ -130,6 +131,7 @@ error tests.test_b
 			"skipped G.n\npassed a.in\npassed a/test_b.py::C::t\npassed bare\n"},
 		{GoTest, goJSON, "passed x.org/m/p.TestA\npassed x.org/m/p.TestA/sub_1.5\nfailed x.org/m/p.TestB\nskipped x.org/m/p.TestC\n"},
 		{Pytest, pytestText, `failed tests/test_a.py::TestC::test_f[x - y]
+failed tests/test_a.py::test_d[[z]
 failed tests/test_a.py::test_g
 passed tests/test_a.py::test_ok
 passed tests/test_a.py::test_sp[a b - c]
@@ -175,7 +177,7 @@ func TestOf(t *testing.T) {
 		}},
 		{Pytest, pytestText, map[string]Status{
 			"tests/test_a.py::forged": Missing, "tests/test_a.py::after": Missing, "tests/test_a.py::test_sp[a": Passed, "tests/test_b.py::x": Error, "tests/test_c.py::K::x": Error,
-			"tests/test_a.py::TestC::test_f[x": Failed,
+			"tests/test_a.py::TestC::test_f[x": Failed, "tests/test_a.py::test_d[[z] - q]": Failed,
 		}},
 		{PytestLog, pytestLog, map[string]Status{"b.py::x": Error, "t.py::cut": Missing, "t.py::ok": Passed}},
 	} {
