@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -27,7 +28,7 @@ type rig struct {
 	dir   string    // where the command runs
 	tmp   string    // a private directory outside of the tree
 	base  *Expected // nil on the base itself
-	show  io.Writer
+	show  *hider
 	nonce string // what names canaries: lower-case letters and digits, made anew for each run
 	token string // what canaries say, which is on no command line
 	ended ended  // how the processes of the run ended, the worst of them
@@ -44,10 +45,48 @@ func newRig(dir string, base *Expected, show io.Writer) (*rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rig{dir: dir, tmp: tmp, base: base, show: show, nonce: strings.ToLower(rand.Text()), token: rand.Text()}, nil
+	r := &rig{dir: dir, tmp: tmp, base: base, nonce: strings.ToLower(rand.Text()), token: rand.Text()}
+	r.show = &hider{w: show, hide: [][]byte{[]byte(r.nonce), []byte(r.token)}}
+	return r, nil
 }
 
-func (r *rig) drop() { _ = os.RemoveAll(r.tmp) }
+// A hider passes on lines but those that hold a secret of the run: what is
+// shown may come to a candidate's agent.
+type hider struct {
+	w    io.Writer
+	hide [][]byte
+	line []byte
+}
+
+func (h *hider) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		part, rest, ended := bytes.Cut(p, []byte("\n"))
+		h.line = append(h.line, part...)
+		switch {
+		case ended:
+			h.line = append(h.line, '\n')
+			h.flush()
+		case len(h.line) > maxLine:
+			h.flush()
+		}
+		p = rest
+	}
+	return n, nil
+}
+
+func (h *hider) flush() {
+	hidden := slices.ContainsFunc(h.hide, func(secret []byte) bool { return bytes.Contains(h.line, secret) })
+	if len(h.line) > 0 && !hidden {
+		_, _ = h.w.Write(h.line) // what is shown decides nothing
+	}
+	h.line = h.line[:0]
+}
+
+func (r *rig) drop() {
+	r.show.flush()
+	_ = os.RemoveAll(r.tmp)
+}
 
 // run runs one process of the adapter and remembers how it ended.
 func (r *rig) run(ctx context.Context, c command) (testRun, error) {

@@ -128,7 +128,7 @@ func (p project) try(t *testing.T, attacks ...attack) {
 			case wrong:
 				ok = reason == "" && e.Flip == judge.FlipNotAchieved && e.Measurements[ExitCode] > 0
 			}
-			if !ok || strings.Contains(string(answer.stdout), "bestof") {
+			if !ok || strings.Contains(string(answer.stderr), "bestof") {
 				t.Errorf("%+v, reason %q, want %q; expected %+v\n%s", e, reason, a.want, base.Expected, answer.stderr)
 			}
 		})

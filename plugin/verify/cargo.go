@@ -361,7 +361,6 @@ func (c *cargoTests) each(ctx context.Context, r *rig, p cargoProgram, env []str
 			mu.Lock()
 			defer mu.Unlock()
 			said := readLibtest(out.Bytes(), r.token)
-			_, _ = r.show.Write(clipped(out.Bytes()))
 			r.ended.timedOut = r.ended.timedOut || ran.timedOut
 			if ran.signal == syscall.SIGKILL && !ran.timedOut {
 				r.ended.signal = ran.signal
@@ -379,6 +378,10 @@ func (c *cargoTests) each(ctx context.Context, r *rig, p cargoProgram, env []str
 				status = TestFailed // it ended the process
 			}
 			u.add(p.unit+"::"+name, status)
+			fmt.Fprintf(r.show, "test %s ... %s\n", name, status)
+			if status == TestFailed {
+				_, _ = r.show.Write(clipped(libtestSection(out.Bytes(), name)))
+			}
 		})
 	}
 	running.Wait()
@@ -438,6 +441,19 @@ func readLibtest(out []byte, token string) libtestWord {
 		word.canary = false
 	}
 	return word
+}
+
+// libtestSection is what libtest shows of a failed test's output; of a process
+// that ended before, all that there is.
+func libtestSection(out []byte, name string) []byte {
+	_, after, ok := bytes.Cut(out, []byte("---- "+name+" stdout ----"))
+	if !ok {
+		return out
+	}
+	for _, end := range []string{"\n---- ", "\n\nfailures:\n"} {
+		after, _, _ = bytes.Cut(after, []byte(end))
+	}
+	return append(bytes.Clone(after), '\n')
 }
 
 // documents runs the tests in documentation, which are the candidate's own and

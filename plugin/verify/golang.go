@@ -17,6 +17,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/bestof-dev/bestof/internal/proc"
 )
 
 // goTests runs go test. What it sees are the events of go test -json, whose
@@ -105,13 +107,15 @@ func (g *goTests) observe(ctx context.Context, r *rig) (Seen, error) {
 	if g.filter != "" {
 		argv = append(argv, "-run="+g.filter+"|^"+canary+"$")
 	}
-	events := &goEvents{canary: canary, token: r.token, show: r.show, said: map[string]bool{}}
+	shown := proc.NewCapture(clip, clip, r.show)
+	events := &goEvents{canary: canary, token: r.token, show: shown, said: map[string]bool{}}
 	events.seen.Tells = true
 	ran, err := r.run(ctx, command{argv: join(argv, g.packages, g.args), stdout: events})
 	if err != nil {
 		return Seen{}, err
 	}
 	seen := events.end()
+	shown.Output()
 	seen.Code = ran.code
 	if ran.code > 1 {
 		seen.Extra = fmt.Sprintf("go test ended with status %d", ran.code)
@@ -328,10 +332,14 @@ func (g *goEvents) event() {
 		return
 	}
 	if e.Output != "" {
-		_, _ = io.WriteString(g.show, e.Output)
-		if e.Test == g.canary && strings.Contains(e.Output, g.token) {
-			g.said[e.Package] = true
+		if e.Test == g.canary {
+			g.said[e.Package] = g.said[e.Package] || strings.Contains(e.Output, g.token)
+			return
 		}
+		if u := g.seen.unit(e.Package); e.Test == "" && u.Canary && strings.HasPrefix(e.Output, "FAIL") && u.count(TestFailed) == 0 {
+			e.Output = strings.Replace(strings.TrimPrefix(e.Output, "FAIL\n"), "FAIL\t", "ok  \t", 1)
+		}
+		_, _ = io.WriteString(g.show, e.Output)
 		return
 	}
 	if e.Package == "" {

@@ -58,22 +58,21 @@ func recogniseNode(prefix, argv []string) adapter {
 
 func (n *nodeTests) observe(ctx context.Context, r *rig) (Seen, error) {
 	marks, report := filepath.Join(r.tmp, "marks"), filepath.Join(r.tmp, "report")
-	settings, err := json.Marshal(map[string]string{"nonce": r.nonce, "token": r.token, "marks": marks})
+	settings, err := json.Marshal(map[string]string{"nonce": r.nonce, "token": r.token, "marks": marks, "report": report})
 	if err != nil {
 		return Seen{}, err
 	}
 	preload, reporter := filepath.Join(r.tmp, "preload.cjs"), filepath.Join(r.tmp, "reporter.mjs")
 	err = errors.Join(
 		os.WriteFile(preload, bytes.Replace(nodePreload, []byte("SETTINGS"), settings, 1), 0o600),
-		os.WriteFile(reporter, bytes.Replace(nodeReporter, []byte("TOKEN"), []byte(`"`+r.token+`"`), 1), 0o600),
+		os.WriteFile(reporter, bytes.Replace(nodeReporter, []byte("SETTINGS"), settings, 1), 0o600),
 		os.WriteFile(marks, nil, 0o600),
 	)
 	if err != nil {
 		return Seen{}, err
 	}
 	ran, err := r.run(ctx, command{argv: join(n.prefix, []string{
-		n.program, "--require", preload, "--test-reporter=spec", "--test-reporter-destination=stdout",
-		"--test-reporter=" + reporter, "--test-reporter-destination=" + report,
+		n.program, "--require", preload, "--test-reporter=" + reporter, "--test-reporter-destination=stdout",
 	}, n.args)})
 	if err != nil {
 		return Seen{}, err

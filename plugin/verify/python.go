@@ -23,7 +23,7 @@ import (
 var pythonRunner []byte
 
 // pythonTests runs unittest or pytest. All of the tests run in one session,
-// with its canary last.
+// with its canaries last. They are taken out of the exit status again.
 type pythonTests struct {
 	mode   string   // unittest | pytest
 	argv   []string // launchers, interpreter and its flags; empty for the interpreter of program
@@ -156,7 +156,7 @@ func interpreterOf(program string) ([]string, error) {
 // nobody's.
 func readPython(report io.Reader, token string, code int, isBase bool) Seen {
 	u := SeenUnit{Results: map[string]Status{}, Green: code == 0}
-	seen := Seen{Code: code, Tells: true}
+	seen := Seen{Code: code}
 	wanted, failed, ended := 1, 0, false // canaries
 	var alike, replaced []string
 	lines := bufio.NewScanner(report)
@@ -214,7 +214,7 @@ func readPython(report io.Reader, token string, code int, isBase bool) Seen {
 			u.Alike = append(u.Alike, id)
 		}
 	}
-	if code > 1 && seen.Extra == "" {
+	if code != 0 && seen.Extra == "" && u.count(TestFailed) == 0 {
 		seen.Extra = fmt.Sprintf("the run ended with status %d", code)
 	}
 	seen.Units = []SeenUnit{u}

@@ -183,6 +183,9 @@ def run_unittest():
                 report("test", test.id(), status)
 
         def startTest(self, test):
+            if isinstance(test, Canary):
+                unittest.TestResult.startTest(self, test)
+                return
             super().startTest(test)
             method = getattr(test, "_testMethodName", None)
             function = vars(type(test)).get(method) if method else None
@@ -191,11 +194,17 @@ def run_unittest():
                     report("replaced", [test.id()])
 
         def addSuccess(self, test):
-            super().addSuccess(test)
+            if isinstance(test, Canary):
+                unittest.TestResult.addSuccess(self, test)
+            else:
+                super().addSuccess(test)
             self.tell(test, "passed")
 
         def addFailure(self, test, err):
-            super().addFailure(test, err)
+            if isinstance(test, Canary):
+                unittest.TestResult.addFailure(self, test, err)
+            else:
+                super().addFailure(test, err)
             self.tell(test, "failed", str(err[1]))
 
         def addError(self, test, err):
@@ -213,6 +222,11 @@ def run_unittest():
         def addUnexpectedSuccess(self, test):
             super().addUnexpectedSuccess(test)
             self.tell(test, "failed")
+
+        def stopTestRun(self):
+            self.failures[:] = [f for f in self.failures if not isinstance(f[0], Canary)]
+            self.testsRun -= 1
+            super().stopTestRun()
 
         def addSubTest(self, test, subtest, err):
             super().addSubTest(test, subtest, err)
@@ -240,6 +254,7 @@ def run_pytest():
     import inspect
     import pathlib
     import _pytest.assertion.rewrite as rewrite
+    from _pytest.runner import runtestprotocol as protocol
     rewrite._read_pyc = lambda *args, **kwargs: None
     name = "test_bestof_" + S["nonce"]
     source = os.path.join(os.path.dirname(_settings), name + ".py")
@@ -248,6 +263,7 @@ def run_pytest():
 
     class Plugin:
         def __init__(self):
+            self.canaries = []
             self.replaced = lambda: []
             self.genuine = lambda label, function, path: True
 
@@ -267,13 +283,23 @@ def run_pytest():
                 canary, = pytest.Module.from_parent(session, path=pathlib.Path(source)).collect()
                 canary.path = pathlib.Path(place, name + ".py")
                 items.append(canary)
+                self.canaries.append(canary)
             report("canaries", len(places))
             os.unlink(source)
 
         @pytest.hookimpl(tryfirst=True)
+        def pytest_runtest_protocol(self, item, nextitem):
+            if item not in self.canaries:
+                return None
+            for r in protocol(item, log=False, nextitem=nextitem):
+                if r.when == "call":
+                    report("canary", r.outcome, S["token"] if S["token"] in str(r.longrepr) else "")
+            return True
+
+        @pytest.hookimpl(tryfirst=True)
         def pytest_runtest_call(self, item):
             function = getattr(item, "function", None)
-            if function is not None and not item.nodeid.endswith("::" + name):
+            if function is not None and item not in self.canaries:
                 label = item.nodeid.split("[")[0]
                 if not self.genuine(label, function, str(item.path)):
                     report("replaced", [label])
@@ -283,10 +309,6 @@ def run_pytest():
             self.tell(report)
 
         def tell(self, r):
-            if r.nodeid.endswith("::" + name):
-                if r.when == "call":
-                    report("canary", r.outcome, S["token"] if S["token"] in str(r.longrepr) else "")
-                return
             found = self.replaced()
             if found:
                 report("replaced", found[:20])
