@@ -1,6 +1,6 @@
 // Package testreport reads what test runners report about each single test:
-// JUnit XML, the events of go test -json, pytest's summary and report log, and
-// TAP. It is pure and reads hostile bytes within bounds.
+// JUnit XML, the events of go test -json, pytest's summary and report log,
+// TAP, and lines of our own. It is pure and reads hostile bytes within bounds.
 //
 // A report is a claim of the program that wrote it. Formats that share a stream
 // with what tests print (pytest's summary, TAP) can be forged by the tested
@@ -59,10 +59,11 @@ const (
 	Pytest    Format = "pytest"     // the summary of pytest -rA
 	PytestLog Format = "pytest-log" // JSON lines of pytest-reportlog
 	TAP       Format = "tap"        // versions 12 to 14
+	Lines     Format = "lines"      // our own, for a command that knows its tests: JSON lines
 )
 
 // Formats lists them in the order of the documentation.
-var Formats = []Format{JUnit, GoTest, Pytest, PytestLog, TAP}
+var Formats = []Format{JUnit, GoTest, Pytest, PytestLog, TAP, Lines}
 
 // What a report may hold at most.
 const (
@@ -247,6 +248,8 @@ func Parse(f Format, in io.Reader) (*Report, error) {
 		r, err = parsePytestLog(limited)
 	case TAP:
 		r, err = parseTAP(limited)
+	case Lines:
+		r, err = parseLines(limited)
 	default:
 		return nil, fmt.Errorf("there is no test report format %q: %v are known", string(f), Formats)
 	}

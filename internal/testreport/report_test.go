@@ -153,6 +153,7 @@ passed outer/inner/deep
 expected-failure soon
 note: 7 tests were planned, 6 were reported
 `},
+		{Lines, "{\"test\":\"p.TestA\",\"status\":\"passed\"}\n\n{\"test\":\"b\",\"status\":\"error\"}\n{\"status\":\"failed\",\"test\":\"p.TestA\"}", "error b\nfailed p.TestA\n"},
 		{TAP, "1..3\nok 1 a\nBail out! no disk\nok 2 b\n", "passed a\nnote: the run bailed out: what came after it is missing\nnote: 3 tests were planned, 1 were reported\n"},
 	} {
 		if got := show(parse(t, c.format, c.text)); got != c.want {
@@ -231,6 +232,15 @@ func TestRefusals(t *testing.T) {
 		{Pytest, "1 passed", ErrNoReport},
 		{PytestLog, "{}", ErrNoReport},
 		{TAP, "hello\n", ErrNoReport},
+		{Lines, "", ErrNoReport},
+		{Lines, `{"test":"a","status":"ok"}`, nil},
+		{Lines, `{"test":"","status":"passed"}`, nil},
+		{Lines, `{"test":"a","status":"passed","time":1}`, nil},
+		{Lines, `{"test":"a","status":"passed"} {}`, nil},
+		{Lines, `{"test":"a","status":"failed","status":"passed"}`, nil},
+		{Lines, `{"test":"a","STATUS":"passed"}`, nil},
+		{Lines, `{"test":"a","status":"passed"}` + "\n" + `{"test":"b","st`, nil},
+		{Lines, `{"test":"a","status":"passed"}` + "\n" + strings.Repeat("x", maxLine+1), nil},
 		{"xunit", "", nil},
 	} {
 		r, err := Parse(c.format, strings.NewReader(c.text))
@@ -386,3 +396,4 @@ func FuzzGoTest(f *testing.F)    { fuzz(f, GoTest, goJSON, "{}") }
 func FuzzPytest(f *testing.F)    { fuzz(f, Pytest, pytestText) }
 func FuzzPytestLog(f *testing.F) { fuzz(f, PytestLog, pytestLog) }
 func FuzzTAP(f *testing.F)       { fuzz(f, TAP, tapText, "1..0 # SKIP\n", "    ok\nok\n", "ok 1 \\\\# x\n") }
+func FuzzLines(f *testing.F)     { fuzz(f, Lines, `{"test":"a","status":"passed"}`, "{}\n") }
