@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"runtime"
@@ -48,7 +49,8 @@ func Look(here, path string) (Seen, error) {
 // A contained is a job for the first process of a container.
 type contained struct {
 	job
-	Places []place `json:"places"`
+	Places  []place `json:"places"`
+	Offline bool    `json:"offline"`
 }
 
 type place struct {
@@ -182,7 +184,8 @@ func receive(frames *frameReader) (j contained, stdin *os.File, err error) {
 	}
 }
 
-// check compares what this process sees with what the other end sees.
+// check compares what this process sees with what the other end sees, and
+// whether the engine kept the network away.
 func (j contained) check() error {
 	for _, p := range j.Places {
 		var st unix.Stat_t
@@ -191,6 +194,18 @@ func (j contained) check() error {
 		}
 		if uint64(st.Dev) != p.Dev || st.Ino != p.Ino {
 			return fmt.Errorf("%s in the container is not the directory of this machine that was meant: the engine does not see the same files", p.Path)
+		}
+	}
+	if !j.Offline {
+		return nil
+	}
+	links, err := net.Interfaces()
+	if err != nil {
+		return fmt.Errorf("look at the container's network: %w", err)
+	}
+	for _, l := range links {
+		if l.Flags&net.FlagUp != 0 && l.Flags&net.FlagLoopback == 0 {
+			return fmt.Errorf("the container has a network, %s, although it was to have none", l.Name)
 		}
 	}
 	return nil

@@ -23,8 +23,9 @@ var ErrContainerSilent = errors.New("the first process of the container does not
 // RunContained runs the program of c in a container whose first process is an
 // executable of this version with ContainArgs; in and out are its standard
 // input and output. The places must be the same directories on both sides.
-// Enter, Files, Report, Wrapper and Offline of the Command are not used;
-// Started is not called. The time that counts is that of the program.
+// Enter, Files, Report and Wrapper of the Command are not used, and Started is
+// not called. Offline is not done but checked: there must be no network but a
+// loopback. The time that counts is that of the program.
 //
 // It returns when everything in the container but its first process is dead.
 // ErrSupervisorLost means that the stream ended before anything was said about
@@ -32,7 +33,7 @@ var ErrContainerSilent = errors.New("the first process of the container does not
 // the container must then be ended by other means. The caller closes the
 // streams after RunContained, or to interrupt it.
 func RunContained(ctx context.Context, c Command, places []Seen, in io.Writer, out io.Reader) (Result, error) {
-	c.Enter, c.Files, c.Report, c.Wrapper, c.Offline = nil, nil, false, false, false
+	c.Enter, c.Files, c.Report, c.Wrapper = nil, nil, false, false
 	c, err := c.withDefaults()
 	if err != nil {
 		return Result{}, fmt.Errorf("run: %w", err)
@@ -58,7 +59,8 @@ func RunContained(ctx context.Context, c Command, places []Seen, in io.Writer, o
 }
 
 func containedJob(c Command, places []Seen) contained {
-	j := contained{job: c.job(len(c.Stdin) > 0), Places: []place{}}
+	j := contained{job: c.job(len(c.Stdin) > 0), Places: []place{}, Offline: c.Offline}
+	j.Loopback = false
 	for _, p := range places {
 		j.Places = append(j.Places, place{bytestring.String(p.Path), p.Dev, p.Ino})
 	}

@@ -6,9 +6,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,6 +120,21 @@ func TestContainedPlaces(t *testing.T) {
 	}
 	if _, err := Look(seen.Path, "/x"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("look: %v", err)
+	}
+}
+
+// TestContainedOffline: an engine that gave a network where none was asked for
+// is found out. Where this test itself has none, neither has the program.
+func TestContainedOffline(t *testing.T) {
+	links, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	online := slices.ContainsFunc(links, func(l net.Interface) bool { return l.Flags&net.FlagUp != 0 && l.Flags&net.FlagLoopback == 0 })
+	c := containedCommand(t, "true")
+	c.Offline = true
+	if _, err := runContained(t, c); (err != nil) != online || err != nil && !strings.Contains(err.Error(), "it was to have none") {
+		t.Errorf("online is %v, %v", online, err)
 	}
 }
 

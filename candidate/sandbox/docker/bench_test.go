@@ -30,7 +30,7 @@ func BenchmarkContainer(b *testing.B) {
 func benchContainers(b *testing.B, number int) {
 	host := engine(b)
 	ctx := context.Background()
-	ours, err := docker.New(ctx, sandbox.Options{Environ: []string{"DOCKER_HOST=" + host}}, docker.Options{Image: os.Getenv(imageVariable)})
+	ours, err := docker.New(ctx, sandbox.Options{Environ: []string{"DOCKER_HOST=" + host}}, docker.Options{Image: os.Getenv(imageVariable), Dir: os.Getenv(filesVariable)})
 	if err != nil {
 		b.Fatal(err)
 	}

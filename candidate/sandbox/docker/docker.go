@@ -17,8 +17,11 @@
 package docker
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -48,8 +51,10 @@ type Options struct {
 	// Limits of each container.
 	Limits Limits
 	// Dir is a directory of the operator's own in which the engine finds the
-	// few small files that containers are shown, an /etc/passwd above all. They
-	// are named by content and never changed. Empty shows the image's own.
+	// few small files that containers are shown: /etc/passwd, /etc/group and,
+	// without a network, /etc/hosts. They are named by content and never
+	// changed. Empty shows the image's own, and the engine's hosts, for which
+	// it takes its time.
 	Dir string
 }
 
@@ -110,6 +115,7 @@ type Sandbox struct {
 	files   []sandbox.Grant // what every container is shown of Options.Dir
 	starts  chan struct{}   // as many containers are made at the same time as it has room
 	named   string          // Options.Image
+	warm    warm
 }
 
 // ErrNoImage means that nobody said what containers are made of.
@@ -194,8 +200,12 @@ func lookForImage(ctx context.Context, c *client.Client, name string) (image, er
 	return found, nil
 }
 
+// hostsPath is where an engine shows its own file, unless it disables the network.
+const hostsPath = "/etc/hosts"
+
 // keepFiles writes an /etc/passwd and an /etc/group that know the programs'
-// user: some programs do not work for a user without a name.
+// user, since some programs do not work for a user without a name, and hosts
+// for the programs that have no network.
 func (s *Sandbox) keepFiles(dir string) error {
 	uid, gid := s.user()[0], s.user()[1]
 	name := s.options.User()
@@ -212,10 +222,14 @@ func (s *Sandbox) keepFiles(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	for target, data := range map[string][]byte{"/etc/passwd": passwd, "/etc/group": group} {
-		source := filepath.Join(dir, filepath.Base(target)+"-"+strconv.Itoa(uid)+"-"+strconv.Itoa(gid)+"-"+name)
-		if err := atomicfile.Write(source, data, 0o444); err != nil {
-			return err
+	hosts := []byte("127.0.0.1\tlocalhost " + hostName + "\n::1\tlocalhost ip6-localhost ip6-loopback\n")
+	for target, data := range map[string][]byte{"/etc/passwd": passwd, "/etc/group": group, hostsPath: hosts} {
+		sum := sha256.Sum256(data)
+		source := filepath.Join(dir, filepath.Base(target)+"-"+hex.EncodeToString(sum[:8]))
+		if have, err := os.ReadFile(source); err != nil || !bytes.Equal(have, data) {
+			if err := atomicfile.Write(source, data, 0o444); err != nil {
+				return err
+			}
 		}
 		s.files = append(s.files, sandbox.Grant{Source: source, Target: target})
 	}
@@ -295,46 +309,28 @@ func (s *Sandbox) run(ctx context.Context, spec sandbox.Spec) (_ sandbox.Result,
 	if err != nil {
 		return sandbox.Result{}, err
 	}
-	select {
-	case s.starts <- struct{}{}:
-	case <-ctx.Done():
-		return stopped, nil
-	}
-	free := func() { <-s.starts }
-	if ctx.Err() != nil {
-		free()
-		return stopped, nil
-	}
-	id, err := s.create(ctx, p, one)
-	if err != nil {
-		free()
-		return sandbox.Result{}, err
-	}
-	defer func() {
-		if removeErr := remove(ctx, s.client, id); removeErr != nil {
-			err = errors.Join(err, fmt.Errorf("remove its container: %s", oneLine(removeErr)))
-		}
-	}()
-	conn, err := s.start(ctx, id)
-	free()
-	if err != nil {
-		if ctx.Err() != nil {
+	c := s.warmed(ctx, spec.Root, p)
+	if c == nil {
+		if c, err = s.begin(ctx, p, one); err != nil {
+			return sandbox.Result{}, err
+		} else if c == nil {
 			return stopped, nil
 		}
-		return sandbox.Result{}, err
 	}
-	defer conn.Close()
-	if err := s.tellStarted(ctx, id, spec.Started); err != nil {
+	defer func() { err = errors.Join(err, s.drop(ctx, c.id)) }()
+	defer c.conn.Close()
+	if err := s.tellStarted(ctx, c.id, spec.Started); err != nil {
 		if ctx.Err() != nil {
 			return stopped, nil
 		}
 		return sandbox.Result{}, err
 	}
 	at := spec.Place()
-	c := spec.Command(spec.Argv, at.Root+strings.TrimPrefix(dir, spec.Root), s.options.Environment(spec, s.tools.Env(at.Home, network)))
-	out := &demux{r: conn.Reader}
-	ran, err := proc.RunContained(ctx, c, places, conn.Conn, out)
-	return done(s.judge(ctx, id, sandbox.Ended(ran), err, out))
+	command := spec.Command(spec.Argv, at.Root+strings.TrimPrefix(dir, spec.Root), s.options.Environment(spec, s.tools.Env(at.Home, network)))
+	command.Offline = spec.Network == sandbox.NetworkNone
+	out := &demux{r: c.conn.Reader}
+	ran, err := proc.RunContained(ctx, command, places, c.conn.Conn, out)
+	return done(s.judge(ctx, c.id, sandbox.Ended(ran), err, out))
 }
 
 // settle looks at the paths of a spec and plans its container.
@@ -353,7 +349,11 @@ func (s *Sandbox) settle(spec sandbox.Spec, one string) (plan, []proc.Seen, erro
 		r.grants = append(r.grants, sandbox.Grant{Source: source, Target: b.Target})
 	}
 	r.masks = s.options.Masks(r.grants)
-	r.grants = append(r.grants, s.files...)
+	for _, f := range s.files {
+		if f.Target != hostsPath || spec.Network == sandbox.NetworkNone {
+			r.grants = append(r.grants, f)
+		}
+	}
 	at := spec.Place()
 	root, err1 := proc.Look(spec.Root, at.Root)
 	home, err2 := proc.Look(spec.Home, at.Home)

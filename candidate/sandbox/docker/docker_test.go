@@ -14,11 +14,14 @@ import (
 
 // The engine and the image of this test binary, for processes that it starts
 // too.
-const imageVariable = "BESTOF_TEST_IMAGE"
+const (
+	imageVariable = "BESTOF_TEST_IMAGE"
+	filesVariable = "BESTOF_TEST_FILES"
+)
 
 func newSandbox(o sandbox.Options) (sandbox.Sandbox, error) {
 	o.Environ = append(o.Environ, "DOCKER_HOST="+os.Getenv("DOCKER_HOST"))
-	s, err := docker.New(context.Background(), o, docker.Options{Image: os.Getenv(imageVariable)})
+	s, err := docker.New(context.Background(), o, docker.Options{Image: os.Getenv(imageVariable), Dir: os.Getenv(filesVariable)})
 	if err != nil {
 		return nil, err
 	}
@@ -34,6 +37,7 @@ func engine(t testing.TB) string {
 		t.Setenv(imageVariable, dockertest.Image(t, host))
 	}
 	t.Setenv("DOCKER_HOST", host)
+	t.Setenv(filesVariable, t.TempDir())
 	return host
 }
 
