@@ -234,7 +234,7 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 	}
 	if unit.Network == sandbox.NetworkNone {
 		online := l.Settings.Network != sandbox.Network(agent.NetworkGateway)
-		if unit.Out, err = l.openOutlet(l.seat.Number.ID(), l.seat.Reach, online, &l.network); err != nil {
+		if unit.Out, err = l.openOutlet(l.seat.Number.ID(), l.seat.Reach, l.seat.Agent.Forward, online, &l.network); err != nil {
 			return false, lifeEnds(candidate.Infrastructure, "%v", err)
 		}
 	}

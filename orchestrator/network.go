@@ -35,7 +35,8 @@ type outlet struct {
 
 // openOutlet opens one for the program that is called name, in sockets of its
 // own. What comes of it is in the ledger once it is closed.
-func (t *turn) openOutlet(name string, rules []hosts.Rule, online bool, ledger *egress.Ledger) (outlet, error) {
+// bases are the agent's Forward.
+func (t *turn) openOutlet(name string, rules []hosts.Rule, bases map[string]string, online bool, ledger *egress.Ledger) (outlet, error) {
 	if len(rules) == 0 {
 		return outlet{}, nil
 	}
@@ -52,15 +53,25 @@ func (t *turn) openOutlet(name string, rules []hosts.Rule, online bool, ledger *
 		}
 		o.Forwards = append(o.Forwards, sandbox.Forward{Port: int(to.Port), Socket: socket})
 	}
-	for slices.ContainsFunc(o.Forwards, func(f sandbox.Forward) bool { return f.Port == port }) {
-		port++
+	lead := func(socket string) (url string) { // from a port that is free, which is told
+		for slices.ContainsFunc(o.Forwards, func(f sandbox.Forward) bool { return f.Port == port }) {
+			port++
+		}
+		o.Forwards = append(o.Forwards, sandbox.Forward{Port: port, Socket: socket})
+		return "http://127.0.0.1:" + strconv.Itoa(port)
 	}
 	socket := filepath.Join(dir, name)
 	if err := o.proxy.Listen(socket); err != nil {
 		return outlet{}, errors.Join(err, o.proxy.Close())
 	}
-	o.Forwards = append(o.Forwards, sandbox.Forward{Port: port, Socket: socket})
-	o.Env = egress.Environ("http://127.0.0.1:" + strconv.Itoa(port))
+	o.Env = egress.Environ(lead(socket))
+	for i, variable := range slices.Sorted(maps.Keys(bases)) {
+		socket := filepath.Join(dir, fmt.Sprintf("%s-b%d", name, i))
+		if err := o.proxy.ListenFor(socket, bases[variable]); err != nil {
+			return outlet{}, errors.Join(err, o.proxy.Close())
+		}
+		o.Env[variable] = lead(socket)
+	}
 	return o, nil
 }
 

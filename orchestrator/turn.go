@@ -386,7 +386,7 @@ func (t *turn) setUp(ctx context.Context, root, home string) error {
 		Timeout: t.setupLimit(), Log: clean,
 	}
 	var ledger egress.Ledger
-	out, err := t.openOutlet("setup", t.SetupReach, true, &ledger)
+	out, err := t.openOutlet("setup", t.SetupReach, nil, true, &ledger)
 	if err != nil {
 		return err
 	}

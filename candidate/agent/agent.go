@@ -57,16 +57,21 @@ const MaxArgument = 120 << 10
 
 // A Definition says how one agent is started.
 type Definition struct {
-	Name        string
-	Command     []string // program and arguments; never a shell string
-	Prompt      PromptVia
-	PassEnv     []string          // names taken from the operator's environment: keys, base URLs
-	Env         map[string]string // set as they are
-	Files       map[string]string // seeded below HOME: relative slash path → content
-	Network     Network
-	Models      []Model // what it reaches, as long as the run does not open more
-	Description string  // one line for people
-	Builtin     bool    // part of this binary: Command is appended to Self
+	Name    string
+	Command []string // program and arguments; never a shell string
+	Prompt  PromptVia
+	PassEnv []string          // names taken from the operator's environment: keys, base URLs
+	Env     map[string]string // set as they are
+	Files   map[string]string // seeded below HOME: relative slash path → content
+	Network Network
+	Models  []Model // what it reaches, as long as the run does not open more
+
+	// Forward is for programs that ask no proxy: a variable, and the base URL
+	// that it stands for. Where the network is not open the variable leads to
+	// the program's own loopback, and from there to the URL.
+	Forward     map[string]string
+	Description string // one line for people
+	Builtin     bool   // part of this binary: Command is appended to Self
 }
 
 const (
@@ -158,11 +163,22 @@ func (d Definition) Validate() error {
 			return bad("hosts", "%q is not the name of a variable", m.BaseURL)
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(d.Forward)) {
+		if !envForm.MatchString(name) || reserved(name) {
+			return bad("forward", "%q cannot be set", name)
+		}
+		if _, err := ruleOf(d.Forward[name]); err != nil {
+			return bad("forward", "%s: %v", name, err)
+		}
+		if strings.ContainsAny(d.Forward[name], "?#@") {
+			return bad("forward", "%s: a base URL has a host and a path and nothing else", name)
+		}
+	}
 	switch d.Network {
 	case "", NetworkNone, NetworkHost:
 		return nil
 	case NetworkGateway:
-		if len(d.Models) == 0 {
+		if len(d.Models)+len(d.Forward) == 0 {
 			return bad("network", "is gateway, which leads to declared hosts: add hosts = [\"api.example.com\"]")
 		}
 		return nil
@@ -175,7 +191,7 @@ func (d Definition) Needs() Network {
 	switch {
 	case d.Network != "":
 		return d.Network
-	case len(d.Models) > 0:
+	case len(d.Models)+len(d.Forward) > 0:
 		return NetworkGateway
 	}
 	return NetworkNone
@@ -208,6 +224,13 @@ func (d Definition) Reaches(getenv func(string) string) ([]hosts.Rule, error) {
 			return nil, fmt.Errorf("agent %q: %s: %w", d.Name, name, err)
 		}
 		places[name] = r
+		add(r)
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Forward)) {
+		r, err := ruleOf(d.Forward[name])
+		if err != nil {
+			return nil, fmt.Errorf("agent %q: forward: %s: %w", d.Name, name, err)
+		}
 		add(r)
 	}
 	for _, m := range d.Models {
@@ -279,6 +302,7 @@ func (d Definition) Plan(b candidate.Brief, at PlanContext) (Invocation, error) 
 	// No agent may ask, page or colour; all of those known need no terminal.
 	maps.Copy(inv.Env, map[string]string{"CI": "1", "NO_COLOR": "1", "TERM": "dumb"})
 	maps.Copy(inv.Env, d.Env)
+	maps.Copy(inv.Env, d.Forward)
 	for p, content := range d.Files {
 		inv.Files[p] = []byte(content)
 	}

@@ -98,6 +98,11 @@ func TestValidateNamesTheAgentAndTheKey(t *testing.T) {
 			func(d *Definition) { d.Network = "some" },
 			func(d *Definition) { d.Network = NetworkGateway },
 		},
+		"forward": {
+			func(d *Definition) { d.Forward = map[string]string{"HOME": "https://api.example.com"} },
+			func(d *Definition) { d.Forward = map[string]string{"MY_URL": "api.example.com"} },
+			func(d *Definition) { d.Forward = map[string]string{"MY_URL": "https://api.example.com/?a=b"} },
+		},
 		"hosts": {
 			func(d *Definition) { d.Models = []Model{{Host: "https://api.example.com"}} },
 			func(d *Definition) { d.Models = []Model{{Host: "api.example.com", BaseURL: "A B"}} },
@@ -323,6 +328,7 @@ func TestReaches(t *testing.T) {
 		{preset("mutate"), map[string]string{"OPENAI_BASE_URL": "http://a.example.com/v1"}, ""},
 		{own, nil, "set.example.com:8443 *.example.com"},
 		{own, map[string]string{"MY_BASE_URL": "http://[::1]:80", "MY_KEY": "http://key.example.org"}, "[::1]:80 set.example.com:8443 *.example.com"},
+		{Definition{Name: "forwarded", Forward: map[string]string{"MY_URL": "https://api.example.com/v1"}}, nil, "api.example.com:443"},
 	} {
 		rules, err := c.d.Reaches(func(name string) string { return c.env[name] })
 		var got []string

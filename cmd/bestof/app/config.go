@@ -67,6 +67,7 @@ type agentSettings struct {
 	Files       map[string]string `toml:"files"`
 	Network     string            `toml:"network"`
 	Hosts       []string          `toml:"hosts"`
+	Forward     map[string]string `toml:"forward"` // variable → base URL
 	Description string            `toml:"description"`
 }
 
@@ -350,7 +351,7 @@ func (c fileConfig) agents() (map[string]agent.Definition, error) {
 	for name, a := range c.Agents {
 		d := agent.Definition{
 			Name: name, Command: a.Command, Prompt: agent.PromptVia(a.Prompt), PassEnv: a.Env,
-			Env: a.Set, Files: a.Files, Network: agent.Network(a.Network), Models: a.models(), Description: a.Description,
+			Env: a.Set, Files: a.Files, Network: agent.Network(a.Network), Models: a.models(), Forward: a.Forward, Description: a.Description,
 		}
 		if len(a.Command) == 0 {
 			preset, ok := all[name]
@@ -381,6 +382,7 @@ func (a agentSettings) models() []agent.Model {
 func (a agentSettings) extend(d agent.Definition) agent.Definition {
 	d.PassEnv = append(slices.Clone(d.PassEnv), a.Env...)
 	d.Env, d.Files = overlay(d.Env, a.Set), overlay(d.Files, a.Files)
+	d.Forward = overlay(d.Forward, a.Forward)
 	if a.Hosts != nil {
 		d.Models = a.models()
 	}
