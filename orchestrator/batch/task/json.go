@@ -81,70 +81,138 @@ func (b *builder) object(raw []byte, line int) bool {
 		b.problems.add(where, "the task is not UTF-8")
 		return true
 	}
-	pairs, err := members(raw)
+	r := record{line: line}
+	err := members(raw, b.words.parts, func(key string, v value, fault error) {
+		if fault != nil {
+			b.problems.add(where, "%s %v", key, fault)
+		}
+		r.set(key, v)
+	})
 	if err != nil {
 		b.problems.add(where, "%v", err)
 		return true
 	}
-	r := record{line: line}
-	for _, m := range pairs {
-		if bytes.Equal(m.raw, []byte("null")) {
-			continue
-		}
-		if _, known := b.words.parts[m.key]; !known {
-			r.set(m.key, value{})
-			continue
-		}
-		v, err := jsonValue(m.raw)
-		if err != nil {
-			b.problems.add(where, "%s %v", m.key, err)
-			v = value{bad: true}
-		}
-		r.set(m.key, v)
-	}
 	return b.add(r)
 }
 
-type member struct {
-	key string
-	raw json.RawMessage
-}
-
-// members reads one object, in order, each key once and nothing behind it.
-func members(raw []byte) ([]member, error) {
+// members reads one object, each key once and nothing behind it, and calls do
+// with what is not null. Values of keys that are not known are passed over.
+func members(raw []byte, known map[string]part, do func(key string, v value, fault error)) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	open, err := d.Token()
 	if err != nil {
-		return nil, jsonError(err)
+		return jsonError(err)
 	}
 	if open != json.Delim('{') {
-		return nil, errors.New("it is not a JSON object")
+		return errors.New("it is not a JSON object")
 	}
-	var out []member
 	seen := map[string]bool{}
 	for d.More() {
 		token, err := d.Token()
 		if err != nil {
-			return nil, jsonError(err)
+			return jsonError(err)
 		}
 		key, _ := token.(string)
 		if seen[key] {
-			return nil, fmt.Errorf("the key %s is there twice", quote(key))
+			return fmt.Errorf("the key %s is there twice", quote(key))
 		}
 		seen[key] = true
-		var v json.RawMessage
-		if err := d.Decode(&v); err != nil {
-			return nil, jsonError(err)
+		if _, ok := known[key]; !ok {
+			var skipped skip
+			if err := d.Decode(&skipped); err != nil {
+				return jsonError(err)
+			}
+			if !skipped.null {
+				do(key, value{}, nil)
+			}
+			continue
 		}
-		out = append(out, member{key, v})
+		if err := jsonValue(d, key, do); err != nil {
+			return jsonError(err)
+		}
 	}
 	if _, err := d.Token(); err != nil {
-		return nil, jsonError(err)
+		return jsonError(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more after the JSON object")
+		return errors.New("there is more after the JSON object")
 	}
-	return out, nil
+	return nil
+}
+
+// A skip is a value of which only that it is not null is kept.
+type skip struct{ null bool }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *skip) UnmarshalJSON(b []byte) error {
+	s.null = len(b) == 4 && b[0] == 'n'
+	return nil
+}
+
+var (
+	errNoText = errors.New("is neither a text nor a list of texts")
+	errNoList = errors.New("is not a list of texts")
+)
+
+// jsonValue reads a text or a list of texts. What is well-formed and neither is
+// passed over and reported through do.
+func jsonValue(d *json.Decoder, key string, do func(key string, v value, fault error)) error {
+	token, err := d.Token()
+	if err != nil {
+		return err
+	}
+	switch token := token.(type) {
+	case nil:
+		return nil
+	case string:
+		do(key, value{text: token}, nil)
+		return nil
+	case json.Delim:
+		list, flat, err := rest(d)
+		switch {
+		case err != nil:
+			return err
+		case token != '[':
+			do(key, value{bad: true}, errNoText)
+		case !flat:
+			do(key, value{bad: true}, errNoList)
+		default:
+			do(key, value{list: list, isList: true}, nil)
+		}
+		return nil
+	}
+	do(key, value{bad: true}, errNoText)
+	return nil
+}
+
+const maxNesting = 1000
+
+// rest reads up to the end of a list or an object that is open. flat tells
+// that there were only texts in it.
+func rest(d *json.Decoder) (list []string, flat bool, err error) {
+	list, flat = []string{}, true
+	for depth := 1; depth > 0; {
+		token, err := d.Token()
+		if err != nil {
+			return nil, false, err
+		}
+		if depth > maxNesting {
+			return nil, false, fmt.Errorf("lists in lists, more than %d deep", maxNesting)
+		}
+		switch token := token.(type) {
+		case string:
+			list = append(list, token)
+		case json.Delim:
+			if token == '[' || token == '{' {
+				depth, flat = depth+1, false
+			} else {
+				depth--
+			}
+		default:
+			flat = false
+		}
+	}
+	return list, flat, nil
 }
 
 func jsonError(err error) error {
@@ -152,21 +220,6 @@ func jsonError(err error) error {
 		return errors.New("the JSON stops in the middle")
 	}
 	return fmt.Errorf("malformed JSON: %w", err)
-}
-
-func jsonValue(raw json.RawMessage) (value, error) {
-	switch raw[0] {
-	case '"':
-		var v value
-		if err := json.Unmarshal(raw, &v.text); err != nil {
-			return v, jsonError(err)
-		}
-		return v, nil
-	case '[':
-		list, err := textList(raw)
-		return value{list: list, isList: true}, err
-	}
-	return value{}, errors.New("is neither a text nor a list of texts")
 }
 
 // textList reads a JSON list of texts, where null is not one.
@@ -177,15 +230,15 @@ func textList(raw json.RawMessage) ([]string, error) {
 		if errors.As(err, &syntax) {
 			return nil, jsonError(err)
 		}
-		return nil, errors.New("is not a list of texts")
+		return nil, errNoList
 	}
 	if list == nil {
-		return nil, errors.New("is not a list of texts")
+		return nil, errNoList
 	}
 	out := make([]string, len(list))
 	for i, s := range list {
 		if s == nil {
-			return nil, errors.New("is not a list of texts")
+			return nil, errNoList
 		}
 		out[i] = *s
 	}

@@ -303,6 +303,15 @@ func TestHazardsTornLastLine(t *testing.T) {
 	}
 }
 
+func TestDeepNestingIsRefused(t *testing.T) {
+	for _, key := range []string{"PASS_TO_PASS", "other"} {
+		_, problems := read(t, JSONLines, `{"instance_id":"a","problem_statement":"s","`+key+`":`+strings.Repeat("[", 100_000)+"\n")
+		if len(problems) != 1 || !strings.HasPrefix(problems[0].String(), "in:1: malformed JSON: ") {
+			t.Errorf("%s: %v", key, problems)
+		}
+	}
+}
+
 func TestUnknownKeysOfOfficialFormsAreToldOnce(t *testing.T) {
 	in := good(t, JSONLines, row("instance_id", "a", "stars", "1", "hints_text", "h")+"\n"+row("instance_id", "b", "stars", "2")+"\n")
 	if got := fmt.Sprint(in.Warnings); got != `[in: the key "stars" is not used (in 2 tasks)]` {
