@@ -103,11 +103,12 @@ func (l *life) attempt(ctx context.Context, attempt int) *endOfLife {
 	if attempt > 0 {
 		name = fmt.Sprintf("%s-again-%d", name, attempt)
 	}
-	shadow, err := l.work.NewShadow(ctx, l.base, name)
+	shadow, unused, err := l.newShadow(ctx, name)
 	if err != nil {
 		return lifeEnds(candidate.Infrastructure, "make its shadow: %v", err)
 	}
 	defer l.discard(ctx, shadow)
+	defer unused()
 	l.sessionStart(ctx, name)
 	correction := ""
 	for l.round = 0; ; l.round++ {

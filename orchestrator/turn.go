@@ -156,6 +156,7 @@ type turn struct {
 	benchMu sync.Mutex
 	benches map[int]*bench // candidates whose agents work now, by number
 
+	aheads aheads
 	faulty []string // hooks whose failure was told
 	stop   context.CancelCauseFunc
 }
@@ -434,6 +435,7 @@ func (t *turn) tryCandidates(ctx context.Context) *ending {
 	group.SetLimit(t.Settings.Jobs)
 	for i := range t.Seats {
 		group.Go(func() error { // errgroup for its limit alone
+			t.goAhead(ctx, i)
 			outcome := t.seat(ctx, i)
 			if t.Settings.Stop == "first" && outcome == candidate.Met {
 				stop(errWinnerFound)
@@ -441,6 +443,7 @@ func (t *turn) tryCandidates(ctx context.Context) *ending {
 			return nil
 		})
 	}
+	defer t.forgo()
 	group.Wait() // nothing that a candidate does is an error
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -43,28 +44,37 @@ func cmdImages(t *testing.T, ts *testscript.TestScript, args []string) {
 	}
 }
 
-// containers N DIR wants N containers of the runs of the repository in DIR.
+// containers N DIR waits until there are N containers of the runs of the
+// repository in DIR, for half a minute at most.
 func cmdContainers(t *testing.T, ts *testscript.TestScript, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: containers N DIR")
 	}
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	dirs, err := filepath.Glob(filepath.Join(ts.MkAbs(args[1]), ".bestof/runs/*/run.json"))
-	ts.Check(err)
-	if len(dirs) == 0 {
-		ts.Fatalf("there is no run in %s", args[1])
-	}
-	running := dockertest.Runs(t, ts.Getenv("DOCKER_HOST"))
-	got := 0
-	for _, d := range dirs {
-		for _, r := range running {
-			if r == filepath.Base(filepath.Dir(d)) {
-				got++
-			}
+	deadline := time.Now().Add(30 * time.Second)
+	for tick := time.NewTicker(50 * time.Millisecond); ; <-tick.C {
+		got := containersOf(t, ts, ts.MkAbs(args[1]))
+		if got == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("the engine has %d containers of these runs, want %d", got, want)
 		}
 	}
-	if got != want {
-		ts.Fatalf("the engine has %d containers of these runs, want %d", got, want)
+}
+
+func containersOf(t *testing.T, ts *testscript.TestScript, dir string) int {
+	records, err := filepath.Glob(filepath.Join(dir, ".bestof/runs/*/run.json"))
+	ts.Check(err)
+	if len(records) == 0 {
+		ts.Fatalf("there is no run in %s", dir)
 	}
+	n := 0
+	for _, run := range dockertest.Runs(t, ts.Getenv("DOCKER_HOST")) {
+		if slices.ContainsFunc(records, func(r string) bool { return filepath.Base(filepath.Dir(r)) == run }) {
+			n++
+		}
+	}
+	return n
 }

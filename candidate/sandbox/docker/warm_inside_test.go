@@ -1,0 +1,27 @@
+package docker
+
+import (
+	"context"
+	"testing"
+
+	"github.com/bestof-dev/bestof/candidate/sandbox"
+)
+
+// Warmed is Warm, and waits until the container has begun.
+func Warmed(ctx context.Context, s *Sandbox, spec sandbox.Spec) {
+	s.Warm(ctx, spec)
+	s.warm.mu.Lock()
+	w := s.warm.waiting[spec.Root]
+	s.warm.mu.Unlock()
+	<-w.ready
+}
+
+func TestAvailable(t *testing.T) {
+	for text, want := range map[string]int64{
+		"MemTotal:  100 kB\nMemAvailable:    7 kB\n": 7 << 10, "MemAvailable:\n": 0, "": 0, "MemAvailable: x kB": 0,
+	} {
+		if got := available(text); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}

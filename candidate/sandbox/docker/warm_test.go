@@ -1,0 +1,150 @@
+package docker_test
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+
+	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/candidate/sandbox/docker"
+	"github.com/bestof-dev/bestof/candidate/sandbox/docker/dockertest"
+)
+
+// running lists the containers of a run that have begun.
+func running(t *testing.T, c *client.Client, run string) []string {
+	t.Helper()
+	all, err := c.ContainerList(context.Background(), container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", "bestof.run="+run))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, one := range all {
+		if one.State == container.StateRunning {
+			ids = append(ids, one.ID)
+		}
+	}
+	return ids
+}
+
+func TestWarm(t *testing.T) {
+	host := engine(t)
+	made, err := newSandbox(sandbox.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, c := made.(*docker.Sandbox), dockertest.Client(t, host)
+	begin := func(t *testing.T) (spec sandbox.Spec, id string, drop func()) {
+		t.Helper()
+		spec = sandbox.Spec{
+			Argv: []string{"-"}, Root: t.TempDir(), Home: t.TempDir(), Network: sandbox.NetworkNone, Timeout: time.Minute,
+			Labels: map[string]string{"bestof.run": strings.ReplaceAll(t.Name(), "/", "-") + strconv.Itoa(os.Getpid())},
+		}
+		if ids := running(t, c, spec.Labels["bestof.run"]); len(ids) > 0 {
+			t.Fatalf("%v are there already", ids)
+		}
+		drop = s.Warm(t.Context(), spec)
+		eventually(t, "its container has begun", func() bool {
+			ids := running(t, c, spec.Labels["bestof.run"])
+			if len(ids) == 1 {
+				id = ids[0]
+			}
+			return len(ids) == 1
+		})
+		return spec, id, drop
+	}
+	gone := func(t *testing.T, spec sandbox.Spec) {
+		t.Helper()
+		if ids := running(t, c, spec.Labels["bestof.run"]); len(ids) > 0 {
+			t.Errorf("%v are left", ids)
+		}
+	}
+	// run says in which container the program is.
+	run := func(t *testing.T, spec sandbox.Spec) (group string) {
+		t.Helper()
+		spec.Argv, spec.Env, spec.Stdin = []string{"sh", "-c", `echo "$A"; cat`}, map[string]string{"A": "1"}, []byte("2\n")
+		spec.Started = func(p sandbox.Process) {
+			b, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/cgroup")
+			if err != nil {
+				t.Error(err)
+			}
+			group = string(b)
+		}
+		res, err := s.Run(t.Context(), spec)
+		if err != nil || !res.OK() || string(res.Stdout.Bytes()) != "1\n2\n" {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		return group
+	}
+	t.Run("is used by a run of the same paths", func(t *testing.T) {
+		spec, id, drop := begin(t)
+		if group := run(t, spec); !strings.Contains(group, id) {
+			t.Errorf("the program ran in %s, not in %s", group, id)
+		}
+		gone(t, spec)
+		drop()
+		if group := run(t, spec); group == "" || strings.Contains(group, id) {
+			t.Errorf("a second run was in %s", group)
+		}
+		gone(t, spec)
+	})
+	t.Run("is not used when anything else differs", func(t *testing.T) {
+		spec, id, drop := begin(t)
+		defer drop()
+		other := spec
+		other.Binds = []sandbox.Bind{{Source: t.TempDir(), Target: "/more"}}
+		if group := run(t, other); group == "" || strings.Contains(group, id) {
+			t.Errorf("the program ran in %s", group)
+		}
+		gone(t, spec)
+	})
+	t.Run("is removed when nobody wants it", func(t *testing.T) {
+		spec, _, drop := begin(t)
+		drop()
+		gone(t, spec)
+	})
+	t.Run("is begun once for each root", func(t *testing.T) {
+		spec, _, drop := begin(t)
+		s.Warm(t.Context(), spec)()
+		if ids := running(t, c, spec.Labels["bestof.run"]); len(ids) != 1 {
+			t.Errorf("there are %v", ids)
+		}
+		drop()
+		gone(t, spec)
+	})
+}
+
+// BenchmarkWarm is how long a program of one line takes from Run to its end, in
+// a container that waits for it and in one that is made for it.
+func BenchmarkWarm(b *testing.B) {
+	engine(b)
+	made, err := newSandbox(sandbox.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := made.(*docker.Sandbox)
+	took := map[bool][]time.Duration{}
+	for b.Loop() {
+		for _, warm := range []bool{true, false} {
+			spec := sandbox.Spec{Argv: []string{"/bin/sh", "-c", "echo x"}, Root: b.TempDir(), Home: b.TempDir(), Network: sandbox.NetworkNone, Timeout: time.Minute}
+			if warm {
+				docker.Warmed(b.Context(), s, spec)
+			}
+			began := time.Now()
+			if err := said(s.Run(b.Context(), spec)); err != nil {
+				b.Fatal(err)
+			}
+			took[warm] = append(took[warm], time.Since(began))
+		}
+	}
+	b.ReportMetric(float64(median(took[true]).Microseconds())/1000, "warm-ms")
+	b.ReportMetric(float64(median(took[false]).Microseconds())/1000, "cold-ms")
+	b.ReportMetric(float64(median(took[true]))/float64(median(took[false])), "warm/cold")
+	b.ReportMetric(0, "ns/op")
+}
