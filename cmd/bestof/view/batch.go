@@ -47,6 +47,7 @@ func (p *batchPage) Policy() string {
 func (p *batchPage) Batch() term.Safe        { return clean(p.r.Batch) }
 func (p *batchPage) Headline() []report.Line { return p.r.Headline() }
 func (p *batchPage) TaskCount() int          { return len(p.r.Rows) }
+func (p *batchPage) Spend() string           { return p.r.SpendWords() }
 
 func (p *batchPage) Summary() string {
 	return fmt.Sprintf("%d of %s solved by the judge's choice. %s, %s asked for on each.", p.r.Tasks.Solved, count(p.r.Tasks.Graded, "graded task", "graded tasks"),

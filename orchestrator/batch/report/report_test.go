@@ -328,7 +328,7 @@ func TestMarkdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"# Batch de\\|mo", "1 of 4 graded tasks solved", "| oracle-of-N: any candidate is right | 75.0 % |", "| a | 10 | 7 | 4 | 50.0 % |", "$1.2500+", "| t1 | done | c1 | right | 2/3 | 2 | 4s | $1.2500+ |  |",
+		"# Batch de\\|mo", "1 of 4 graded tasks solved", "Time of candidates 26s, tokens 1000+, cost $1.2500+. For each solved task: time 26s, cost $1.2500+.", "| oracle-of-N: any candidate is right | 75.0 % |", "| a | 10 | 7 | 4 | 50.0 % |", "$1.2500+", "| t1 | done | c1 | right | 2/3 | 2 | 4s | $1.2500+ |  |",
 		"| t4 | done | – |  | 0/1 | 1 | 0s | not told | no candidate qualifies |", "| chose nobody, and somebody was right | 1 |",
 	} {
 		if !strings.Contains(b.String(), want) {

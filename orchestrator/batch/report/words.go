@@ -79,3 +79,15 @@ func words(unknown int, told bool, text string) string {
 	}
 	return "not told"
 }
+
+// SpendWords sums up time and money in one line; what a solved task came to is
+// said when one was solved.
+func (r Report) SpendWords() string {
+	s := r.Spend
+	line := fmt.Sprintf("Time of candidates %s, tokens %s, cost %s.", Duration(s.CandidateMS), s.TokenWords(), s.CostWords())
+	if n := int64(r.Tasks.Solved); n > 0 {
+		per := Spend{CandidateMS: s.CandidateMS / n, CostMicros: s.CostMicros / n, CostUnknown: s.CostUnknown}
+		line += fmt.Sprintf(" For each solved task: time %s, cost %s.", Duration(per.CandidateMS), per.CostWords())
+	}
+	return line
+}

@@ -160,6 +160,7 @@ func Markdown(w io.Writer, r Report) error {
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
 	p("# Batch %s\n\n", md(r.Batch))
 	p("%d of %d graded tasks solved by the judge's choice. %d tasks, %d candidates each.\n\n", r.Tasks.Solved, r.Tasks.Graded, r.Tasks.Total, r.Candidates)
+	p("%s\n\n", md(r.SpendWords()))
 	for _, n := range r.Notes {
 		p("- %s\n", md(n))
 	}

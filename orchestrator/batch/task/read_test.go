@@ -109,7 +109,7 @@ func row(pairs ...string) string {
 }
 
 // Every problem of an input is told at once, each with its line.
-func TestProblemsAllAtOnce(t *testing.T) {
+func TestHazardsAllProblemsAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		form Form
@@ -420,6 +420,30 @@ func TestFormOf(t *testing.T) {
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("FormOf(%s) = %q, %v", name, got, err)
 		}
+	}
+}
+
+// The examples of the documentation are inputs.
+func TestDocumentedExamples(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/batch.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := map[Form]int{}
+	for i, block := range strings.Split(string(page), "\n```") {
+		kind, text, _ := strings.Cut(block, "\n")
+		form := map[bool]Form{true: TOML}[kind == "toml"]
+		if strings.HasPrefix(text, "instance_id,") {
+			form = CSV
+		}
+		if i%2 == 0 || form == "" {
+			continue
+		}
+		in := good(t, form, text+"\n")
+		read[form] += len(in.Tasks)
+	}
+	if read[CSV] != 1 || read[TOML] != 1 {
+		t.Errorf("read %v", read)
 	}
 }
 
