@@ -1,0 +1,72 @@
+package orchestrator
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/candidate/sandbox/fake"
+)
+
+// TestProgramsAreLabelled: whatever is started in a sandbox says for which run,
+// for what, and for whom, before it exists.
+func TestProgramsAreLabelled(t *testing.T) {
+	sb := fake.New(sandbox.Options{}, map[string]fake.Program{"check": check, self: plugin, "fix": writes("right\n")})
+	s := newStage(t, sb, "fix")
+	doc := s.run(t)
+	var got []string
+	for _, spec := range sb.Runs() {
+		if spec.Labels["bestof.run"] != doc.Run {
+			t.Errorf("%q is labelled %v", spec.Argv, spec.Labels)
+		}
+		got = append(got, strings.TrimSpace(spec.Labels["bestof.phase"]+" "+spec.Labels["bestof.candidate"]))
+	}
+	for _, want := range []string{"baseline", "agent c1", "verify c1"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("no program is labelled %q: %q", want, got)
+		}
+	}
+}
+
+// apart is a sandbox whose programs have the host's network and not its
+// loopback.
+type apart struct{ sandbox.Sandbox }
+
+func (a apart) Isolation() sandbox.Isolation {
+	i := a.Sandbox.Isolation()
+	i.Loopback = false
+	return i
+}
+
+// TestToolsWithoutTheLoopback: a candidate that cannot reach the host's
+// loopback gets its tools through its socket, whatever its network.
+func TestToolsWithoutTheLoopback(t *testing.T) {
+	for _, shared := range []bool{true, false} {
+		var config []byte
+		var sb sandbox.Sandbox = fake.New(sandbox.Options{}, map[string]fake.Program{
+			"check": check, self: plugin,
+			"agent": func(ctx context.Context, p *fake.Process) fake.Exit {
+				name, _ := sandbox.Lookup(p.Env, "BESTOF_MCP_CONFIG")
+				var err error
+				if config, err = os.ReadFile(name); err != nil {
+					return fake.Exit{Code: 1}
+				}
+				return writes("right\n")(ctx, p)
+			},
+		})
+		if !shared {
+			sb = apart{sb}
+		}
+		s := newStage(t, sb, "agent")
+		s.cfg.Settings.Network = sandbox.NetworkHost
+		share(s)
+		s.run(t)
+		if !bytes.Contains(config, []byte("docs")) || bytes.Contains(config, []byte(`"bridge"`)) == shared {
+			t.Errorf("the loopback is shared: %v, and the agent is told\n%s", shared, config)
+		}
+	}
+}
