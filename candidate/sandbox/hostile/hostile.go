@@ -36,11 +36,12 @@ type Phase int
 // The phases. Solo is InAgent by a candidate that runs alone, because what it
 // does to a shared thing is put down to everyone who runs at that time.
 const (
-	InAgent Phase = iota
-	InTest        // by the candidate's code while the test runs
-	Held          // over two rounds: the first attacks and does not mend, the second mends
-	Slow          // it has to be ended by its time limit
-	ByTools       // in a run that offers tools of a server
+	InAgent  Phase = iota
+	InTest         // by the candidate's code while the test runs
+	Held           // over two rounds: the first attacks and does not mend, the second mends
+	Slow           // it has to be ended by its time limit
+	ByTools        // in a run that offers tools of a server
+	ByPython       // against a test of Python's unittest
 	Solo
 	SoloTest // Solo, from inside the test
 	Poison   // Solo, and what it does ends the run for all after it
@@ -104,7 +105,7 @@ var lost = slices.DeleteFunc(slices.Clone(candidate.Outcomes), func(o candidate.
 
 // Attacks lists all of them.
 func Attacks() []Attack {
-	return slices.Concat(outside(), secrets(), gitDisguises(), names(), treeThings(), processes(), kernel(), resources(), network(), tools(), terminal(), during(), rounds())
+	return slices.Concat(outside(), secrets(), gitDisguises(), names(), treeThings(), processes(), kernel(), resources(), network(), tools(), terminal(), during(), cheats(), rounds())
 }
 
 // Named finds an attack.

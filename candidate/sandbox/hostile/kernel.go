@@ -82,14 +82,14 @@ func kernel() []Attack {
 			defer unix.Close(fd)
 			return unix.Setns(fd, unix.CLONE_NEWUSER)
 		}},
-		asks("key-session", "reads keys of the operator's session keyring", func(p *Place) error {
+		{Name: "key-session", What: "reads keys of the operator's session keyring", Threat: threatKernel, Wants: alike(cannot), Do: func(p *Place) error {
 			id, err := unix.KeyctlSearch(unix.KEY_SPEC_SESSION_KEYRING, "user", p.Key, 0)
 			if err != nil {
 				return err
 			}
 			_, err = unix.KeyctlBuffer(unix.KEYCTL_READ, id, make([]byte, 64), 0)
 			return err
-		}),
+		}},
 		inside("bpf-load", "loads a program into the kernel", func(*Place) error {
 			_, _, e := unix.Syscall(unix.SYS_BPF, 5, 0, 0)
 			return denied(e)

@@ -14,7 +14,8 @@ import (
 	"github.com/bestof-dev/bestof/candidate"
 )
 
-// The rows of docs/sandboxes.md.
+// The rows of docs/sandboxes.md. ThreatTools is the one in which to get is right:
+// a candidate may call what it is offered.
 const (
 	threatCheckout  = "writes into your checkout, by absolute path"
 	threatIgnored   = "writes to files of your checkout that git ignores"
@@ -24,7 +25,9 @@ const (
 	threatDaemons   = "leaves daemons (`setsid`, double fork), ignores TERM"
 	threatProcesses = "sees, signals or traces other processes of yours"
 	threatNetwork   = "uses the network"
-	threatLimits    = "uses up memory, processes or disk"
+	threatLoopback  = "reaches a sibling's port, or a server on your loopback"
+	threatLimits    = "uses up memory or processes"
+	threatDisk      = "uses up disk"
 	threatTree      = "leaves a tree that is too large, too deep or not of files"
 	threatBase      = "writes to the base on which it will be verified"
 	threatLater     = "writes to cached bases, records, or your settings, for a later run"
@@ -37,7 +40,7 @@ const (
 	threatDuring    = "changes the tests while they run"
 	threatVerify    = "attacks from inside the test"
 	threatSelf      = "replaces its own root or HOME, or calls `bestof` itself"
-	threatTools     = "abuses the tools it is offered"
+	ThreatTools     = "abuses the tools it is offered"
 )
 
 var escaped = Want{Reach: Can, Outcomes: []candidate.Outcome{candidate.Escaped}, Says: "repository changed"}

@@ -54,8 +54,14 @@ func Main(args []string) int {
 		fmt.Fprintln(os.Stderr, "usage: hostile NAME")
 		return 2
 	}
-	a, ok := Named(args[1])
 	p, err := here()
+	switch {
+	case err == nil && args[1] == "honest":
+		return told(p.fix())
+	case err == nil && args[1] == "honest-python":
+		return told(p.put("calc.py", CalcFixed))
+	}
+	a, ok := Named(args[1])
 	if !ok || err != nil {
 		fmt.Fprintf(os.Stderr, "hostile: no attack %q, or no targets: %v\n", args[1], err)
 		return 2
@@ -105,7 +111,7 @@ func patience(a Attack) time.Duration {
 	if a.Phase == Slow {
 		return time.Hour
 	}
-	return 15 * time.Second
+	return 35 * time.Second
 }
 
 func here() (*Place, error) {

@@ -18,14 +18,17 @@ import (
 )
 
 // resources are bombs. Plain processes and bwrap have no limits on memory,
-// processes and disk: there these are sized to do no harm, and get through.
+// processes and disk: there these are sized to do no harm, and get through. A container
+// limits memory and processes; the tests give it little of both.
 func resources() []Attack {
 	bomb := func(name, what string, w map[string]Want, do func(*Place) error) Attack {
 		return Attack{Name: name, What: what, Threat: threatLimits, Wants: w, Do: do}
 	}
-	unlimited := map[string]Want{Process: can, Bwrap: can, Docker: {Outcomes: []candidate.Outcome{candidate.Met, candidate.OverBudget, candidate.AgentFailed, candidate.Empty}}}
+	disk := func(name, what string, w map[string]Want, do func(*Place) error) Attack {
+		return Attack{Name: name, What: what, Threat: threatDisk, Wants: w, Do: do}
+	}
 	return []Attack{
-		bomb("bomb-processes", "starts 200 processes and leaves them", unlimited, func(*Place) error {
+		bomb("bomb-processes", "starts 200 processes and leaves them", map[string]Want{Process: can, Bwrap: can, Docker: cannot}, func(*Place) error {
 			for range 200 {
 				if err := exec.Command("/proc/self/exe", "-sleep").Start(); err != nil {
 					return err
@@ -33,14 +36,14 @@ func resources() []Attack {
 			}
 			return nil
 		}),
-		bomb("bomb-memory", "takes 96 MiB of memory", unlimited, func(*Place) error {
-			b, err := unix.Mmap(-1, 0, 96<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_POPULATE)
+		bomb("bomb-memory", "takes 256 MiB of memory", map[string]Want{Process: can, Bwrap: can, Docker: ends("want of memory", candidate.OverBudget)}, func(*Place) error {
+			b, err := unix.Mmap(-1, 0, 256<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_POPULATE)
 			if err != nil {
 				return err
 			}
 			return unix.Munmap(b)
 		}),
-		bomb("bomb-disk", "fills 32 MiB of its HOME and of /tmp", unlimited, func(p *Place) error {
+		disk("bomb-disk", "fills 32 MiB of its HOME and of /tmp", alike(can), func(p *Place) error {
 			var err error
 			for _, dir := range []string{p.Me, "/tmp"} {
 				f, ferr := os.CreateTemp(dir, "bomb")
@@ -52,7 +55,7 @@ func resources() []Attack {
 			}
 			return err
 		}),
-		bomb("bomb-files", "makes 5,000 files in its HOME", unlimited, func(p *Place) error {
+		disk("bomb-files", "makes 5,000 files in its HOME", alike(can), func(p *Place) error {
 			for i := range 5000 {
 				if err := unix.Mknod(filepath.Join(p.Me, itoa(i)), unix.S_IFREG|0o644, 0); err != nil {
 					return err
@@ -60,13 +63,13 @@ func resources() []Attack {
 			}
 			return nil
 		}),
-		bomb("bomb-deep-home", "makes 3,000 directories in one another in its HOME", alike(noise), func(p *Place) error {
+		disk("bomb-deep-home", "makes 3,000 directories in one another in its HOME", alike(noise), func(p *Place) error {
 			if err := os.Chdir(p.Me); err != nil {
 				return err
 			}
 			return errors.Join(deep(3000), os.Chdir(p.Root))
 		}),
-		bomb("bomb-log", "prints 24 MiB", alike(noise), func(*Place) error {
+		disk("bomb-log", "prints 24 MiB", alike(noise), func(*Place) error {
 			_, err := io.CopyN(os.Stdout, zeros{}, 24<<20)
 			fmt.Println()
 			return err
@@ -114,9 +117,12 @@ func network() []Attack {
 	asks := func(name, what string, do func(*Place) error) Attack {
 		return Attack{Name: name, What: what, Threat: threatNetwork, Wants: alike(cannot), Do: do}
 	}
+	near := func(name, what string, do func(*Place) error) Attack {
+		return Attack{Name: name, What: what, Threat: threatLoopback, Wants: alike(cannot), Do: do}
+	}
 	return []Attack{
-		asks("net-host", "calls a service of the host on its loopback", func(p *Place) error { return dial("tcp", p.TCP) }),
-		asks("net-abstract", "calls an abstract socket of the host", func(p *Place) error { return dial("unix", p.Abstract) }),
+		near("net-host", "calls a service of the host on its loopback", func(p *Place) error { return dial("tcp", p.TCP) }),
+		near("net-abstract", "calls an abstract socket of the host", func(p *Place) error { return dial("unix", p.Abstract) }),
 		asks("net-metadata", "calls the address where clouds keep credentials", func(*Place) error { return dial("tcp", "169.254.169.254:80") }),
 		asks("net-outside", "sends a datagram to an address outside", func(*Place) error {
 			c, err := net.Dial("udp", "192.0.2.1:53")
@@ -139,7 +145,7 @@ func network() []Attack {
 			}
 			return errors.Join(err, errors.New("none"))
 		}),
-		{Name: "net-port", What: "takes a port that a sibling wants too", Threat: threatNetwork, Wants: alike(can), Do: func(*Place) error {
+		{Name: "net-port", What: "takes a port that its siblings want too", Threat: threatLoopback, Wants: alike(noise), Do: func(*Place) error {
 			l, err := net.Listen("tcp", "127.0.0.1:4567")
 			if err != nil {
 				return err

@@ -22,7 +22,7 @@ import (
 // servers that all of them share.
 func tools() []Attack {
 	attack := func(name, what string, w map[string]Want, do func(*endpoint) error) Attack {
-		return Attack{Name: name, What: what, Threat: threatTools, Phase: ByTools, Wants: w, Do: func(*Place) error {
+		return Attack{Name: name, What: what, Threat: ThreatTools, Phase: ByTools, Wants: w, Do: func(*Place) error {
 			e, err := ownEndpoint()
 			if err != nil {
 				return err

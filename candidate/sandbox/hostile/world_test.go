@@ -104,16 +104,18 @@ const check = ". ./lib.sh\ntest \"$(add 2 3)\" = 5\n"
 func (w *world) files() {
 	g := w.targets
 	for name, text := range map[string]string{
-		g.Home + "/.ssh/id":        secret,
-		g.Home + "/.gitconfig":     "[user]\n\tname = Ada\n\temail = ada@example.org\n",
-		g.Own + "/secret.toml":     secret,
-		g.Own + "/plugins/secret":  secret,
-		g.Canary + "/secret":       secret,
-		g.Checkout + "/lib.sh":     "add() { echo $(($1 - $2)); }\n",
-		g.Checkout + "/check.sh":   check,
-		g.Checkout + "/dir/file":   "file\n",
-		g.Checkout + "/.gitignore": ".env\n",
-		g.Checkout + "/.env":       secret,
+		g.Home + "/.ssh/id":          secret,
+		g.Home + "/.gitconfig":       "[user]\n\tname = Ada\n\temail = ada@example.org\n",
+		g.Own + "/secret.toml":       secret,
+		g.Own + "/plugins/secret":    secret,
+		g.Canary + "/secret":         secret,
+		g.Checkout + "/lib.sh":       "add() { echo $(($1 - $2)); }\n",
+		g.Checkout + "/check.sh":     check,
+		g.Checkout + "/calc.py":      hostile.Calc,
+		g.Checkout + "/test_calc.py": hostile.CalcTest,
+		g.Checkout + "/dir/file":     "file\n",
+		g.Checkout + "/.gitignore":   ".env\n",
+		g.Checkout + "/.env":         secret,
 	} {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
 			w.t.Fatal(err)
@@ -237,8 +239,12 @@ func (w *world) settings(attacks []hostile.Attack) {
 			fmt.Fprintf(&b, "files = { \"seeded/file\" = \"seeded\" }\n")
 		}
 	}
+	answer := honest
+	if slices.ContainsFunc(attacks, func(a hostile.Attack) bool { return a.Phase == hostile.ByPython }) {
+		answer = "honest-python"
+	}
 	for _, name := range []string{honest, honestToo} {
-		fmt.Fprintf(&b, "[agents.%s]\ncommand = [\"sed\", \"-i\", \"s/-/+/\", \"lib.sh\"]\n", name)
+		fmt.Fprintf(&b, "[agents.%s]\ncommand = [%q, %q]\nset = { %s = '%s' }\n", name, w.targets.Program, answer, hostile.Variable, targets)
 	}
 	if err := os.WriteFile(filepath.Join(w.targets.Own, "config.toml"), []byte(b.String()), 0o644); err != nil {
 		w.t.Fatal(err)
@@ -267,7 +273,7 @@ func (w *world) run(sandbox string, attacks []hostile.Attack, flags ...string) e
 		agents += "," + a.Name + ":1"
 	}
 	agents += "," + honestToo + ":1"
-	args := append([]string{"run", "--json", "--sandbox", sandbox, "--agents", agents, "--test", "sh check.sh", "--timeout", "40s", "--test-timeout", "20s", "--holds", "0"}, flags...)
+	args := append([]string{"run", "--json", "--sandbox", sandbox, "--agents", agents, "--test", "sh check.sh", "--timeout", "60s", "--test-timeout", "20s", "--holds", "0"}, flags...)
 	out, errs, status := w.bestof(append(args, "mend add")...)
 	e := ended{stdout: out, stderr: errs, status: status}
 	if err := json.Unmarshal([]byte(out), &e.doc); err != nil {
@@ -339,7 +345,7 @@ func (w *world) onTerminal(args ...string) string {
 // engine is where containers run and the flags that choose their image.
 func (w *world) engine() []string {
 	w.host = dockertest.Host(w.t)
-	return []string{"--image", dockertest.Python(w.t, w.host), "--pids", "150", "--memory", "512MB"}
+	return []string{"--image", dockertest.Python(w.t, w.host), "--pids", "150", "--memory", "192MB"}
 }
 
 // picture is every file that is the operator's, as names, kinds and bytes.
@@ -352,7 +358,7 @@ func (w *world) picture() map[string]string {
 			if err != nil {
 				return err
 			}
-			if path == g.Own+"/scratch" || path == g.Checkout+"/.bestof" || path == g.Own+"/mcp" || path == g.Own+"/runs" {
+			if path == g.Own+"/scratch" || path == g.Checkout+"/.bestof" || path == g.Own+"/mcp" || path == g.Own+"/runs" || path == g.Own+"/containers" {
 				return fs.SkipDir
 			}
 			info, err := d.Info()
