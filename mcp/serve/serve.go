@@ -84,12 +84,13 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Orchestrator, opt
 	ctx, cancel := context.WithCancel(ctx)
 	s := &service{Orchestrator: o, life: ctx, confirm: &confirmations{Options: opt, waiting: map[AdoptRequest]Pending{}}}
 	srv := server.NewMCPServer("bestof", opt.Version, server.WithToolCapabilities(false), server.WithRecovery(), server.WithInstructions(instructions))
+	lines := &lines{out: out}
 	for _, t := range s.tools() {
-		srv.AddTool(wire.Tool{Name: t.name, Title: t.title, Description: t.description, RawInputSchema: json.RawMessage(t.schema), Annotations: t.annotations()}, t.handler(s, srv))
+		srv.AddTool(wire.Tool{Name: t.name, Title: t.title, Description: t.description, RawInputSchema: json.RawMessage(t.schema), Annotations: t.annotations()}, t.handler(s, lines))
 	}
 	stdio := server.NewStdioServer(srv)
 	stdio.SetErrorLogger(log.New(opt.Log, "bestof: mcp serve: ", 0))
-	err := stdio.Listen(ctx, &bounded{in: in, most: mcp.MaxLine}, out)
+	err := stdio.Listen(ctx, &bounded{in: in, most: mcp.MaxLine}, lines)
 	cancel()
 	s.background.Wait()
 	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
@@ -166,6 +167,27 @@ func (s *service) adopt(ctx context.Context, r AdoptRequest) (Answer, error) {
 		return Answer{}, err
 	}
 	return s.Adopt(ctx, r)
+}
+
+// lines are messages to the client, each written at once. mcp-go would send
+// notifications aside, and the last of a call after its answer or never.
+type lines struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(p)
+}
+
+func (l *lines) notify(method string, params map[string]any) {
+	line, err := json.Marshal(map[string]any{"jsonrpc": wire.JSONRPC_VERSION, "method": method, "params": params})
+	if err != nil {
+		return
+	}
+	_, _ = l.Write(append(line, '\n')) // a reader that is gone notices nothing; the call's own answer says so
 }
 
 // bounded fails when one line is longer than most bytes.

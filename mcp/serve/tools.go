@@ -114,9 +114,9 @@ func decode[T any](args json.RawMessage) (T, error) {
 }
 
 // handler connects a tool to the protocol.
-func (t tool) handler(s *service, srv *server.MCPServer) server.ToolHandlerFunc {
+func (t tool) handler(s *service, out *lines) server.ToolHandlerFunc {
 	return func(ctx context.Context, req wire.CallToolRequest) (*wire.CallToolResult, error) {
-		a, err := t.call(s, ctx, req.Params.RawArguments, reporter(ctx, srv, req))
+		a, err := t.call(s, ctx, req.Params.RawArguments, reporter(out, req))
 		if err != nil {
 			return wire.NewToolResultError(err.Error()), nil
 		}
@@ -126,7 +126,7 @@ func (t tool) handler(s *service, srv *server.MCPServer) server.ToolHandlerFunc 
 
 // reporter sends progress where the caller asked for it; what does not rise is
 // not sent, as the protocol wants.
-func reporter(ctx context.Context, srv *server.MCPServer, req wire.CallToolRequest) Progress {
+func reporter(out *lines, req wire.CallToolRequest) Progress {
 	if req.Params.Meta == nil || req.Params.Meta.ProgressToken == nil {
 		return func(int, int, string) {}
 	}
@@ -136,8 +136,7 @@ func reporter(ctx context.Context, srv *server.MCPServer, req wire.CallToolReque
 			return
 		}
 		last = done
-		// A reader that is gone notices nothing; the call's own answer says so.
-		_ = srv.SendNotificationToClient(ctx, "notifications/progress", map[string]any{
+		out.notify("notifications/progress", map[string]any{
 			"progressToken": req.Params.Meta.ProgressToken, "progress": done, "total": total, "message": message,
 		})
 	}
