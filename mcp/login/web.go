@@ -22,6 +22,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/bestof-dev/bestof/internal/hosts"
 )
 
 const (
@@ -176,31 +178,7 @@ func localName(host string) bool {
 	return last == "" || last[0] >= '0' && last[0] <= '9'
 }
 
-// notPublic are the networks that no server in the world can be in
-// (IANA special-purpose registries), besides those that netip knows.
-var notPublic = prefixes("0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "198.18.0.0/15", "198.51.100.0/24",
-	"203.0.113.0/24", "240.0.0.0/4", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
-
-func prefixes(list ...string) []netip.Prefix {
-	out := make([]netip.Prefix, len(list))
-	for i, s := range list {
-		out[i] = netip.MustParsePrefix(s)
-	}
-	return out
-}
-
-func localAddr(ip netip.Addr) bool {
-	ip = ip.Unmap().WithZone("")
-	if ip.IsLoopback() || ip.IsPrivate() || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() {
-		return true
-	}
-	for _, p := range notPublic {
-		if p.Contains(ip) {
-			return true
-		}
-	}
-	return false
-}
+func localAddr(ip netip.Addr) bool { return hosts.NotPublic(ip) != "" }
 
 // getJSON fetches a document; found is false when there is none.
 func (w *web) getJSON(ctx context.Context, address string, into any) (found bool, err error) {
