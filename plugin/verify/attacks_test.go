@@ -27,7 +27,7 @@ const (
 	wrong  = Reason("a failure")
 )
 
-func lay(t *testing.T, trees ...tree) string {
+func lay(t testing.TB, trees ...tree) string {
 	t.Helper()
 	root := t.TempDir()
 	for _, files := range trees {

@@ -264,7 +264,7 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-func write(t *testing.T, dir, name, text string, mode os.FileMode) {
+func write(t testing.TB, dir, name, text string, mode os.FileMode) {
 	t.Helper()
 	path := filepath.Join(dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

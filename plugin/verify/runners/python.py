@@ -237,6 +237,7 @@ def run_unittest():
         resultclass = Result
 
         def run(self, test):
+            check()  # what was replaced may put itself back when it is used
             result = super().run(unittest.TestSuite([test, Canary(name)]))
             check()
             report("end", 0)
@@ -276,6 +277,7 @@ def run_pytest():
 
         @pytest.hookimpl(trylast=True)
         def pytest_collection_modifyitems(self, session, config, items):
+            self.check()
             for item in items:
                 report("listed", item.nodeid)
             places = sorted({os.path.dirname(str(item.path)) for item in items})[:64] or [os.getcwd()]
@@ -304,14 +306,20 @@ def run_pytest():
                 if not self.genuine(label, function, str(item.path)):
                     report("replaced", [label])
 
+        def check(self):
+            found = self.replaced()
+            if found:
+                report("replaced", found[:20])
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtest_makereport(self, item, call):
+            self.check()  # before the report is made by what may have been replaced
+
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtest_logreport(self, report):
             self.tell(report)
 
         def tell(self, r):
-            found = self.replaced()
-            if found:
-                report("replaced", found[:20])
             if r.failed:
                 report("test", r.nodeid, "failed")
             elif r.skipped:
@@ -335,9 +343,7 @@ def run_pytest():
 
         @pytest.hookimpl(trylast=True)
         def pytest_sessionfinish(self, session, exitstatus):
-            found = self.replaced()
-            if found:
-                report("replaced", found[:20])
+            self.check()
             report("end", int(exitstatus))
 
     main, plugin = pytest.main, Plugin()
