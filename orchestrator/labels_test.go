@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -50,9 +51,9 @@ func TestToolsWithoutTheLoopback(t *testing.T) {
 		var sb sandbox.Sandbox = fake.New(sandbox.Options{}, map[string]fake.Program{
 			"check": check, self: plugin,
 			"agent": func(ctx context.Context, p *fake.Process) fake.Exit {
-				name, _ := sandbox.Lookup(p.Env, "BESTOF_MCP_CONFIG")
+				home, _ := sandbox.Lookup(p.Env, "HOME")
 				var err error
-				if config, err = os.ReadFile(name); err != nil {
+				if config, err = os.ReadFile(filepath.Join(home, ".codex/config.toml")); err != nil {
 					return fake.Exit{Code: 1}
 				}
 				return writes("right\n")(ctx, p)
@@ -65,7 +66,7 @@ func TestToolsWithoutTheLoopback(t *testing.T) {
 		s.cfg.Settings.Network = sandbox.NetworkHost
 		share(s)
 		s.run(t)
-		if !bytes.Contains(config, []byte("docs")) || bytes.Contains(config, []byte(`"bridge"`)) == shared {
+		if bytes.Contains(config, []byte(`"bridge"`)) == shared {
 			t.Errorf("the loopback is shared: %v, and the agent is told\n%s", shared, config)
 		}
 	}
