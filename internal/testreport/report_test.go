@@ -223,6 +223,7 @@ func TestRefusals(t *testing.T) {
 		{JUnit, "", ErrNoReport},
 		{JUnit, pytestXML[:len(pytestXML)-30], nil},
 		{JUnit, `<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><testsuite><testcase name="&b;"/></testsuite>`, nil},
+		{JUnit, `<!DOCTYPE testsuite><testsuite><testcase name="a"/></testsuite>`, nil},
 		{JUnit, `<testsuite><testcase name="&b;"/></testsuite>`, nil},
 		{JUnit, `<html/>`, nil},
 		{JUnit, `<testsuite/><testsuite/>`, nil},

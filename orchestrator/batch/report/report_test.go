@@ -112,6 +112,16 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+// Agreement is the judge's: who may not be chosen has no vote.
+func TestAgreementIsOfTheEligible(t *testing.T) {
+	in := Input{Tasks: []Task{{ID: "a", State: Done, Winner: 1, Candidates: []Candidate{
+		cand(1, "a", "met right", "x"), cand(2, "a", "tampered wrong", "x"), cand(3, "a", "met right", "x"), cand(4, "a", "met right", ""),
+	}}, {ID: "b", State: Done, Winner: 4, Candidates: []Candidate{cand(4, "a", "met wrong", ""), cand(5, "a", "met wrong", "")}}}}
+	if got, want := Build(in, Options{}).Agreement, []Agreed{{1, 1, 0}, {2, 1, 1}}; !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
 // The estimator is the mean over all parts of k.
 func TestPassAtKIsTheMeanOverSubsets(t *testing.T) {
 	for n := 1; n <= 7; n++ {
