@@ -83,8 +83,8 @@ func TestAttacksPytest(t *testing.T) {
 		attack{"sys.exit in conftest", conftest("import sys; sys.exit(0)\n"), Forgeable},
 		attack{"exit at the end", wrongPython("import atexit\natexit.register(os._exit, 0)", ""), wrong},
 		attack{"makereport", conftest("import pytest\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n    out = yield\n    out.get_result().outcome = 'passed'\n"), Forgeable},
-		attack{"deselected", conftest("def pytest_collection_modifyitems(items):\n    items[:] = [i for i in items if 'add' not in i.name]\n"), FewerTests},
-		attack{"skipped", conftest("import pytest\ndef pytest_runtest_setup(item):\n    if 'add' in item.name: pytest.skip()\n"), FewerTests},
+		attack{"deselected", conftest("def pytest_collection_modifyitems(items):\n    items[:] = [i for i in items if 'add' not in i.name]\n"), Forgeable},
+		attack{"skipped", conftest("import pytest\ndef pytest_runtest_setup(item):\n    if 'add' in item.name: pytest.skip()\n"), Forgeable},
 		attack{"addopts", tree{"pytest.ini": "[pytest]\naddopts = -k none\n"}, FewerTests},
 		attack{"a plugin of its own", tree{"pytest.ini": "[pytest]\naddopts = -p evil\n", "evil.py": "import os; os._exit(0)\n"}, wrong},
 		attack{"its own modules for the runner", tree{"_pytest.py": "import os; os._exit(0)\n", "pytest.py": "import os; os._exit(0)\n", "pluggy.py": "import os; os._exit(0)\n"}, wrong},
@@ -99,7 +99,10 @@ func TestAttacksPytest(t *testing.T) {
 		attack{"does not load", tree{"calc.py": "def add(\n"}, wrong},
 	)
 	p.argv = []string{"/usr/bin/python3", "-m", "pytest", "tests/test_calc.py"}
-	p.try(t, attack{"exit on call", wrongPython("", "os._exit(0)"), Forgeable})
+	p.try(t, attack{"a plugin that is found by its metadata", tree{
+		"evil.egg-info/entry_points.txt": "[pytest11]\nevil = evil\n", "evil.egg-info/PKG-INFO": "Metadata-Version: 1.0\nName: evil\nVersion: 1\n",
+		"evil.py": "import pytest\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n    out = yield\n    if 'add' in item.name: out.get_result().outcome = 'passed'\n",
+	}, Forgeable}, attack{"exit on call", wrongPython("", "os._exit(0)"), Forgeable})
 }
 
 // TestBaseThatDoesNotLoad: the tests of a file that cannot be imported are

@@ -262,10 +262,17 @@ def run_pytest():
     with open(source, "w", encoding="utf-8") as f:
         f.write("def %s():\n    assert 1 == 2, %r\n" % (name, S["token"]))
 
+    import _pytest.config
+    import importlib
+    for part in _pytest.config.default_plugins:
+        importlib.import_module("_pytest." + part)
+    known = set(S["patched"])
+    replaced = integrity({"_pytest", "pluggy", "unittest"}, known)
+
     class Plugin:
         def __init__(self):
             self.canaries = []
-            self.replaced = lambda: []
+            self.replaced = replaced
             self.genuine = lambda label, function, path: True
 
         @pytest.hookimpl(tryfirst=True)
@@ -273,7 +280,6 @@ def run_pytest():
             def rewritten(path):
                 return rewrite._rewrite_test(pathlib.Path(path), session.config)[1]
             self.genuine = genuineness(set(S["patched"]), [plainly, rewritten], inspect.unwrap)
-            self.replaced = integrity({"_pytest", "pluggy", "unittest"}, set(S["patched"]))
 
         @pytest.hookimpl(trylast=True)
         def pytest_collection_modifyitems(self, session, config, items):
@@ -305,6 +311,14 @@ def run_pytest():
                 label = item.nodeid.split("[")[0]
                 if not self.genuine(label, function, str(item.path)):
                     report("replaced", [label])
+
+        def plugins(self, config):
+            """What takes part in the session, by names that hold in any directory."""
+            for label, plugin in config.pluginmanager.list_name_plugin():
+                if plugin is not None and plugin is not self:
+                    if label == str(id(plugin)):
+                        label = "%s.%s" % (type(plugin).__module__, type(plugin).__qualname__)
+                    yield "plugin " + os.path.relpath(label) if os.path.isabs(label) else "plugin " + label
 
         def check(self):
             found = self.replaced()
@@ -344,6 +358,7 @@ def run_pytest():
         @pytest.hookimpl(trylast=True)
         def pytest_sessionfinish(self, session, exitstatus):
             self.check()
+            report("replaced", [p for p in self.plugins(session.config) if p not in known])
             report("end", int(exitstatus))
 
     main, plugin = pytest.main, Plugin()
