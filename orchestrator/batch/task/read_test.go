@@ -319,6 +319,23 @@ func TestUnknownKeysOfOfficialFormsAreToldOnce(t *testing.T) {
 	}
 }
 
+// Brackets, quotes and commas in texts end no element.
+func TestSplitterKnowsTexts(t *testing.T) {
+	statements := []string{`say "}`, `\\"]`, `},{`, `\`, "[\n{", `"`}
+	var rows []string
+	for i, s := range statements {
+		rows = append(rows, row("instance_id", fmt.Sprint("t", i), "problem_statement", s))
+	}
+	for _, text := range []string{"[" + strings.Join(rows, ",") + "]", strings.Join(rows, " ")} {
+		in := good(t, JSON, text)
+		for i, s := range statements {
+			if len(in.Tasks) != len(statements) || in.Tasks[i].Statement != s {
+				t.Fatalf("%q: %+v", s, in.Tasks)
+			}
+		}
+	}
+}
+
 func TestNullSaysNothing(t *testing.T) {
 	in := good(t, JSONLines, `{"instance_id":"a","problem_statement":"s","repo":null,"FAIL_TO_PASS":null,"PASS_TO_PASS":"","image":null}`)
 	if want := (Task{ID: "a", Statement: "s", Line: 1, Where: "in:1"}); !reflect.DeepEqual(in.Tasks[0], want) {
