@@ -40,6 +40,7 @@ var (
 // A Store is the records of one repository. It is safe for several processes.
 type Store struct {
 	top    string     // of the repository
+	sub    string     // where below it the records are
 	ledger string     // directory of the operator's with one file for each own run
 	mu     sync.Mutex // guards the making of root
 	root   *os.Root   // nil until there are records
@@ -51,14 +52,21 @@ type Store struct {
 //
 // ledger is a directory of the operator's, outside any repository, in which
 // own runs are noted: a clone can bring records, but not entries there.
-func Open(top, ledger string) (*Store, error) {
+func Open(top, ledger string) (*Store, error) { return openAt(top, Directory, ledger) }
+
+// OpenIn opens records that are kept outside of any repository, in dir/runs,
+// for runs on many of them. dir must exist; its ledger is in it.
+func OpenIn(dir string) (*Store, error) { return openAt(dir, "runs", filepath.Join(dir, "ledger")) }
+
+// openAt opens the records in sub, a slash path below top.
+func openAt(top, sub, ledger string) (*Store, error) {
 	r, err := os.OpenRoot(top)
 	if err != nil {
 		return nil, fmt.Errorf("open records: %w", err)
 	}
 	defer r.Close()
-	s := &Store{top: top, ledger: ledger}
-	for _, dir := range []string{".bestof", Directory} {
+	s := &Store{top: top, sub: sub, ledger: ledger}
+	for _, dir := range parents(sub) {
 		info, err := r.Lstat(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			return s, nil
@@ -70,7 +78,7 @@ func Open(top, ledger string) (*Store, error) {
 			return nil, fmt.Errorf("open records: %s is not a directory; move it away", filepath.Join(top, dir))
 		}
 	}
-	if s.root, err = r.OpenRoot(Directory); err != nil {
+	if s.root, err = r.OpenRoot(sub); err != nil {
 		return nil, fmt.Errorf("open records: %w", err)
 	}
 	return s, nil
@@ -91,19 +99,28 @@ func (s *Store) prepare() error {
 		return err
 	}
 	defer r.Close()
-	for _, dir := range []string{".bestof", Directory} {
+	for _, dir := range parents(s.sub) {
 		if err := r.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
-	opened, err := Open(s.top, s.ledger) // looks at them again
+	opened, err := openAt(s.top, s.sub, s.ledger) // looks at them again
 	if err != nil {
 		return err
 	}
 	if s.root = opened.root; s.root == nil {
-		return fmt.Errorf("%s went away", filepath.Join(s.top, Directory))
+		return fmt.Errorf("%s went away", filepath.Join(s.top, s.sub))
 	}
 	return nil
+}
+
+// parents are the directories on the way to a slash path, itself the last.
+func parents(sub string) []string {
+	var all []string
+	for ; sub != "."; sub = path.Dir(sub) {
+		all = append([]string{sub}, all...)
+	}
+	return all
 }
 
 // entries lists the names below the records, sorted.
@@ -127,7 +144,7 @@ func (s *Store) Close() error {
 }
 
 // Path is the directory of a run.
-func (s *Store) Path(id string) string { return filepath.Join(s.top, Directory, id) }
+func (s *Store) Path(id string) string { return filepath.Join(s.top, s.sub, id) }
 
 // runningFile marks a run whose orchestrator has not said that it ended. It
 // holds the orchestrator's identity.

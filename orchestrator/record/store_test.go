@@ -287,3 +287,33 @@ func TestHazardManyRuns(t *testing.T) {
 		t.Errorf("Abandoned: %v, %v", a, err)
 	}
 }
+
+// TestOpenIn: records of runs on many repositories lie in a directory of the
+// operator's, beside nothing else of theirs.
+func TestOpenIn(t *testing.T) {
+	dir := t.TempDir()
+	s, err := OpenIn(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	w, err := s.Create(Owner{}, func() string { return NewID(time.Now(), 1) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if w.Path() != filepath.Join(dir, "runs", w.ID()) || !s.Own(w.ID()) {
+		t.Errorf("path %s, own %v", w.Path(), s.Own(w.ID()))
+	}
+	if _, err := os.Lstat(filepath.Join(dir, ".bestof")); !os.IsNotExist(err) {
+		t.Errorf(".bestof: %v", err)
+	}
+	again, err := OpenIn(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if names, err := again.Names(); err != nil || len(names) != 1 || names[0] != w.ID() {
+		t.Errorf("names %v, %v", names, err)
+	}
+}

@@ -1,0 +1,70 @@
+package batch
+
+import (
+	"slices"
+
+	"github.com/bestof-dev/bestof/candidate"
+	"github.com/bestof-dev/bestof/orchestrator"
+	"github.com/bestof-dev/bestof/orchestrator/record"
+)
+
+// The ends of an attempt.
+const (
+	endJudged         = "judged"
+	endInvalid        = "invalid"
+	endInterrupted    = "interrupted"
+	endInfrastructure = "infrastructure"
+)
+
+// An ending is what an attempt's record makes of its task.
+type ending struct {
+	end    string
+	state  string // of the task
+	winner int
+	reason string
+}
+
+// endingOf reads a record. It is pure. An attempt in which a candidate was cut
+// off, or could not begin, is not done, unless another candidate had won; and
+// what the host failed is nobody's result.
+func endingOf(doc record.Document) ending {
+	won := doc.Winner != nil
+	stopped := doc.Settings.Stop == "first" && won
+	has := func(o candidate.Outcome) bool {
+		return slices.ContainsFunc(doc.Candidates, func(c record.Candidate) bool { return c.Outcome == o })
+	}
+	switch {
+	case doc.Phase != record.Finished:
+		return ending{endInterrupted, Pending, 0, doc.Reason}
+	case !doc.AnyStarted() && (doc.ExitCode == orchestrator.ExitUsage || doc.ExitCode == orchestrator.ExitNoWinner):
+		return ending{endInvalid, Invalid, 0, doc.Reason}
+	case has(candidate.Cancelled) && !stopped:
+		return ending{endInterrupted, Pending, 0, doc.Reason}
+	case (doc.ExitCode == orchestrator.ExitInfrastructure || has(candidate.Infrastructure)) && !stopped:
+		return ending{endInfrastructure, Pending, 0, infrastructureReason(doc)}
+	case won:
+		return ending{endJudged, Done, *doc.Winner, doc.Reason}
+	}
+	return ending{endJudged, Done, 0, doc.Reason}
+}
+
+func infrastructureReason(doc record.Document) string {
+	for _, c := range doc.Candidates {
+		if c.Outcome == candidate.Infrastructure {
+			return candidate.Number(c.Number).ID() + ": " + c.Detail
+		}
+	}
+	return doc.Reason
+}
+
+// kept are the candidates of a record that lived to their end: they are never
+// run again.
+func kept(doc record.Document) []record.Candidate {
+	var out []record.Candidate
+	for _, c := range doc.Candidates {
+		if c.State == candidate.Done && c.Outcome != candidate.Cancelled && c.Outcome != candidate.Infrastructure {
+			out = append(out, c)
+		}
+	}
+	return out
+}
