@@ -27,15 +27,16 @@ var rooms = map[string][]string{
 	"orchestrator/event": {
 		"candidate",
 	},
-	"orchestrator/plan":         {},
-	"orchestrator/compare":      {"judge", "candidate", "orchestrator/record", "internal"},
-	"orchestrator/record":       {"judge", "candidate", "orchestrator/event", "internal"},
-	"orchestrator/batch/task":   {"internal"},
-	"orchestrator/batch/report": {"candidate", "orchestrator/batch/task", "internal"},
-	"cmd/bestof/view":           {"judge", "candidate", "orchestrator/event", "orchestrator/record", "orchestrator/compare", "orchestrator/batch/report", "internal"},
-	"cmd":                       {"judge", "candidate", "worktree", "plugin", "mcp", "orchestrator", "internal", "deploy"},
-	"deploy":                    {},
-	"internal":                  {},
+	"orchestrator/plan":           {},
+	"orchestrator/compare":        {"judge", "candidate", "orchestrator/record", "internal"},
+	"orchestrator/record":         {"judge", "candidate", "orchestrator/event", "internal"},
+	"orchestrator/batch/task":     {"internal"},
+	"orchestrator/batch/progress": {},
+	"orchestrator/batch/report":   {"candidate", "orchestrator/batch/task", "internal"},
+	"cmd/bestof/view":             {"judge", "candidate", "orchestrator/event", "orchestrator/record", "orchestrator/compare", "orchestrator/batch/report", "orchestrator/batch/progress", "internal"},
+	"cmd":                         {"judge", "candidate", "worktree", "plugin", "mcp", "orchestrator", "internal", "deploy"},
+	"deploy":                      {},
+	"internal":                    {},
 }
 
 // third says who alone may import a module from outside.
@@ -44,7 +45,7 @@ var third = map[string][]string{
 	"github.com/docker/docker":               {"candidate/sandbox/docker"},
 	"github.com/mark3labs/mcp-go":            {"mcp/session", "mcp/gateway", "mcp/serve"},
 	"github.com/modelcontextprotocol/go-sdk": {"mcp/login"},
-	"modernc.org/sqlite":                     {"mcp/usage"},
+	"modernc.org/sqlite":                     {"mcp/usage", "orchestrator/batch"},
 	"charm.land/bubbletea/v2":                {"cmd/bestof/view"},
 	"github.com/alecthomas/chroma/v2":        {"cmd/bestof/view"},
 	"github.com/spf13/cobra":                 {"cmd/bestof/app"},
@@ -60,9 +61,10 @@ var pure = map[string][]string{
 	"orchestrator/plan": {"os/exec", "net", "context", "math/rand"},
 	"worktree/patch":    {"os/exec", "net", "context", "math/rand"},
 
-	"internal/testreport":       {"os/exec", "net", "context", "math/rand"},
-	"orchestrator/batch/task":   {"os/exec", "net", "context", "math/rand"},
-	"orchestrator/batch/report": {"os/exec", "net"},
+	"internal/testreport":         {"os/exec", "net", "context", "math/rand"},
+	"orchestrator/batch/task":     {"os/exec", "net", "context", "math/rand"},
+	"orchestrator/batch/report":   {"os/exec", "net"},
+	"orchestrator/batch/progress": {"os/exec", "net", "context"},
 }
 
 type listed struct {

@@ -139,8 +139,8 @@ func (s *State) Retry() (n int, err error) {
 	return n, err
 }
 
-// choose notes another winner, after the candidates were judged again.
-func (s *State) choose(seq, winner int, reason string) error {
+// Choose notes another winner, after the candidates were judged again.
+func (s *State) Choose(seq, winner int, reason string) error {
 	return s.do(func(tx *sql.Tx) error {
 		var w any
 		if winner > 0 {
@@ -149,4 +149,22 @@ func (s *State) choose(seq, winner int, reason string) error {
 		_, err := tx.Exec(`UPDATE tasks SET winner = ?, reason = ? WHERE seq = ?`, w, reason, seq)
 		return err
 	})
+}
+
+// Given are the input's own ids of tasks, by their ids here, where they differ.
+func (s *State) Given() (map[string]string, error) {
+	rows, err := s.db.Query(`SELECT id, json_extract(spec, '$.Task.Given') FROM tasks WHERE json_extract(spec, '$.Task.Given') <> ''`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	all := map[string]string{}
+	for rows.Next() {
+		var id, given string
+		if err := rows.Scan(&id, &given); err != nil {
+			return nil, err
+		}
+		all[id] = given
+	}
+	return all, rows.Err()
 }

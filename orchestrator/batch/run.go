@@ -66,12 +66,13 @@ type batch struct {
 	mu    sync.Mutex // guards what follows, and keeps events in order
 	seq   int64
 	spend progress.Spend
+	told  map[string]bool // what runs said
 }
 
 // Run runs what is left of a batch. ctx ends everything at once; an error means
 // that the state could not be kept.
 func Run(ctx context.Context, cfg Config) (Result, error) {
-	b := &batch{Config: cfg, calls: make(chan func(), 256), counts: map[string]int{}}
+	b := &batch{Config: cfg, calls: make(chan func(), 256), counts: map[string]int{}, told: map[string]bool{}}
 	var err error
 	if b.owner, err = proc.Self(); err != nil {
 		return Result{}, err
@@ -349,6 +350,17 @@ func (b *batch) publish(body progress.Body) {
 
 func (b *batch) notice(format string, args ...any) {
 	b.emit(progress.Notice{Text: fmt.Sprintf(format, args...)})
+}
+
+// tell passes on what a run says, the first time that any of them says it.
+func (b *batch) tell(task, text string) {
+	const most = 1000
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.told[text] && len(b.told) < most {
+		b.told[text] = true
+		b.publish(progress.Notice{Text: task + ": " + text})
+	}
 }
 
 // count adds to what is shown as spent.

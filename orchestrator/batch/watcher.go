@@ -53,7 +53,7 @@ func (w *watcher) event(e event.Event) {
 			w.candidate(b, e.At)
 		}
 	case event.Notice:
-		w.b.notice("%s: %s", w.row.ID, b.Text)
+		w.b.tell(w.row.ID, b.Text)
 	}
 }
 

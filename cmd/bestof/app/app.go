@@ -89,7 +89,10 @@ func Main(ctx context.Context, args []string, p Process) int {
 func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup: whoever started it wants it to go on
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	done := make(chan struct{})
 	go func() {
 		select {
@@ -248,7 +251,7 @@ name the winner. Your own tree is not touched until you adopt one.`,
 	}})
 	root.AddCommand(a.runCommand(), a.runsCommand(), a.showCommand(), a.diffCommand(), a.compareCommand(),
 		a.adoptCommand(), a.reviseCommand(), a.gcCommand(), a.duCommand(), a.demoCommand(), a.doctorCommand(),
-		a.pluginCommand(), a.mcpCommand())
+		a.pluginCommand(), a.mcpCommand(), a.batchCommand())
 	for _, c := range root.Commands() {
 		c.Long = strings.TrimSpace(c.Long) + "\n\n" + statuses
 		c.Args = asUsage(c.Args)

@@ -116,7 +116,7 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 	if err != nil {
 		return none, err
 	}
-	hidden := []string{s.repo.Root(), s.home, s.scratch}
+	hidden := append([]string{s.repo.Root(), s.home, s.scratch}, s.hidden...)
 	options := sandbox.Options{Environ: a.Environ, Read: expandHome(file.Sandbox.Read, a.getenv("HOME")), Hidden: hidden}
 	box, err := a.box(ctx, s, &o, file, options, plugins)
 	if err != nil {

@@ -21,6 +21,7 @@ type site struct {
 	repo    *worktree.Repository
 	records *record.Store
 	store   *worktree.Store
+	hidden  []string // more that no candidate may see
 }
 
 func (s *site) Close() error { return s.records.Close() }

@@ -1,0 +1,375 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bestof-dev/bestof/internal/argv"
+	"github.com/bestof-dev/bestof/internal/stricttoml"
+	"github.com/bestof-dev/bestof/internal/term"
+	"github.com/bestof-dev/bestof/mcp"
+	"github.com/bestof-dev/bestof/orchestrator"
+	"github.com/bestof-dev/bestof/orchestrator/batch"
+	"github.com/bestof-dev/bestof/orchestrator/batch/task"
+	"github.com/bestof-dev/bestof/worktree"
+)
+
+// A batchPlan is a batch of which everything was checked.
+type batchPlan struct {
+	app      *app
+	o        *batchOptions
+	file     fileConfig
+	site     *site // without a repository
+	dir      string
+	input    string
+	specs    []batch.Spec
+	seats    []orchestrator.Seat
+	limits   batch.Limits
+	uses     func(mcp.Use)
+	planning sync.Mutex
+	turns    turnCache
+}
+
+// planBatch reads and checks everything. What is wrong with the input or the
+// way in which it is to be run is in the problems; an error is anything else.
+func (a *app) planBatch(ctx context.Context, o *batchOptions, file fileConfig, home, dir, input string, counted bool) (*batchPlan, []task.Problem, error) {
+	p := &batchPlan{app: a, o: o, file: file, dir: dir, turns: turnCache{}}
+	var problems []task.Problem
+	found := func(where string, err error) {
+		if err != nil {
+			problems = append(problems, task.Problem{Where: where, Text: err.Error()})
+		}
+	}
+	var err error
+	if p.site, err = a.batchSite(home); err != nil {
+		return nil, nil, err
+	}
+	p.limits, err = o.limits.limits(o.run, time.Now())
+	found("", err)
+	_, err = reportFormats(o.reports)
+	found("--test-report", err)
+	p.seats, _, err = seatsOf(o.run, file, counted)
+	found("", err)
+	o.run.candidates = max(1, len(p.seats))
+	if !filepath.IsAbs(input) {
+		input = filepath.Join(a.dir, input)
+	}
+	if p.input, err = filepath.Abs(input); err != nil {
+		return nil, nil, err
+	}
+	tasks, more, err := a.readTasks(o, p.input)
+	if err != nil {
+		return nil, nil, err
+	}
+	problems = append(problems, more...)
+	if p.specs, more, err = a.resolveTasks(ctx, p, tasks); err != nil {
+		return nil, nil, err
+	}
+	problems = append(problems, more...)
+	if len(problems) > 0 || len(p.specs) == 0 {
+		return p, problems, nil
+	}
+	// What is wrong with the flags is found once, with the first task.
+	if _, err := p.turn(ctx, p.specs[0]); err != nil {
+		if code := exitStatus(err); code != orchestrator.ExitUsage {
+			return nil, nil, err
+		}
+		found("", err)
+	}
+	return p, problems, nil
+}
+
+// batchSite is what all tasks share.
+func (a *app) batchSite(home string) (*site, error) {
+	store, scratch, err := a.store(home, "")
+	if err != nil {
+		return nil, err
+	}
+	return &site{home: home, scratch: scratch, store: store}, nil
+}
+
+// readTasks reads the input and picks of it what was asked for.
+func (a *app) readTasks(o *batchOptions, input string) ([]task.Task, []task.Problem, error) {
+	src, done, err := openTasks(input)
+	if err != nil {
+		return nil, nil, err
+	}
+	in, problems := task.Read(src)
+	if err := done(); err != nil {
+		return nil, nil, fmt.Errorf("read the tasks: %w", err)
+	}
+	for _, w := range in.Warnings {
+		a.warn("%s", w)
+	}
+	var s task.Selection
+	s.Select, s.Exclude = sortedWords(o.selects), sortedWords(o.exclude)
+	if o.shard != "" {
+		if s.Shard, err = task.ParseShard(o.shard); err != nil {
+			problems = append(problems, task.Problem{Where: "--shard", Text: err.Error()})
+		}
+	}
+	if o.shuffle != "" {
+		seed, err := strconv.ParseUint(o.shuffle, 10, 64)
+		if err != nil {
+			problems = append(problems, task.Problem{Where: "--shuffle", Text: "write a number"})
+		}
+		s.Shuffle = &seed
+	}
+	chosen, more := task.Select(in.Tasks, s)
+	return chosen, append(problems, more...), nil
+}
+
+// resolveTasks finds repositories and commits, and what decides each task.
+func (a *app) resolveTasks(ctx context.Context, p *batchPlan, tasks []task.Task) ([]batch.Spec, []task.Problem, error) {
+	o := p.o
+	places := task.Places{From: filepath.Dir(p.input)}
+	for _, dir := range []struct{ flag, to *string }{{&o.repo, &places.Repo}, {&o.repos, &places.Repos}} {
+		if *dir.flag == "" {
+			continue
+		}
+		abs, err := filepath.Abs(filepath.Join(a.dir, *dir.flag))
+		if filepath.IsAbs(*dir.flag) {
+			abs, err = *dir.flag, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		*dir.to = abs
+	}
+	if o.mapFile != "" {
+		var err error
+		if places.Map, err = readMap(filepath.Join(a.dir, o.mapFile), o.mapFile); err != nil {
+			return nil, nil, err
+		}
+	}
+	w := &batchWorld{ctx: ctx, repos: map[string]*worktree.Repository{}}
+	resolved, problems := task.Resolve(tasks, places, w)
+	problems = append(problems, p.reach(ctx, w, tasks, resolved)...)
+	var specs []batch.Spec
+	common, err := splitCommand("--test", o.run.test)
+	if err != nil {
+		problems = append(problems, task.Problem{Text: err.Error()})
+	}
+	for i, t := range tasks {
+		if len(t.Test) == 0 {
+			t.Test = common
+		}
+		if len(t.Test) == 0 && o.run.allow != "undecided" {
+			problems = append(problems, task.Problem{Where: t.Where, Text: t.ID + ": nothing decides it: it has no test, and there is no --test"})
+		}
+		if err := statementFault(t.Statement); err != nil {
+			problems = append(problems, task.Problem{Where: t.Where, Text: t.ID + ": " + err.Error()})
+		}
+		specs = append(specs, batch.Spec{Task: t, Dir: resolved[i].Dir, Commit: resolved[i].Commit})
+	}
+	for dir := range w.repos {
+		if p.dir != "" && w.repos[dir] != nil && within(p.dir, w.repos[dir].Root()) {
+			problems = append(problems, task.Problem{Where: "--out", Text: fmt.Sprintf("%s is inside the repository %s: choose a directory outside of it", p.dir, dir)})
+		}
+	}
+	return specs, problems, nil
+}
+
+func statementFault(text string) error {
+	switch {
+	case len(text) > maxTask:
+		return fmt.Errorf("its statement is longer than %d bytes", maxTask)
+	case strings.TrimSpace(text) == "":
+		return errors.New("its statement is empty")
+	}
+	return nil
+}
+
+// reach copies the repositories that are known by a URL alone, and looks for
+// the commits in them. A dry run reaches nothing.
+func (p *batchPlan) reach(ctx context.Context, w *batchWorld, tasks []task.Task, resolved []task.Resolved) (problems []task.Problem) {
+	mirrors := map[string]error{}
+	for i := range resolved {
+		r := &resolved[i]
+		if r.URL == "" || p.o.run.dryRun || p.dir == "" {
+			continue
+		}
+		at := filepath.Join(p.dir, "repos", task.MapID(r.URL)+".git")
+		err, tried := mirrors[r.URL]
+		if !tried {
+			if _, lerr := os.Lstat(at); lerr != nil {
+				p.app.warn("copying %s", r.URL)
+				err = worktree.Mirror(ctx, r.URL, at)
+			}
+			mirrors[r.URL] = err
+		}
+		if err == nil {
+			r.Dir = at
+			r.Commit, err = w.Commit(at, tasks[i].BaseCommit)
+			if err == nil && r.Commit == "" {
+				err = fmt.Errorf("the repository %s has no commit %q", r.URL, tasks[i].BaseCommit)
+			}
+		}
+		if err != nil {
+			problems = append(problems, task.Problem{Where: tasks[i].Where, Text: tasks[i].ID + ": " + err.Error()})
+		}
+	}
+	return problems
+}
+
+// readMap reads where repositories are.
+func readMap(path, shown string) (map[string]string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, usagef("--map: %w", err)
+	}
+	var m struct {
+		Repos map[string]string `toml:"repos"`
+	}
+	if err := stricttoml.Decode(shown, data, &m); err != nil {
+		return nil, usageError{err}
+	}
+	return m.Repos, nil
+}
+
+// A batchWorld looks at repositories.
+type batchWorld struct {
+	ctx   context.Context
+	repos map[string]*worktree.Repository
+}
+
+func (w *batchWorld) open(dir string) (*worktree.Repository, error) {
+	if r, ok := w.repos[dir]; ok {
+		return r, nil
+	}
+	r, err := worktree.OpenAny(w.ctx, dir)
+	if err == nil {
+		w.repos[dir] = r
+	}
+	return r, err
+}
+
+// Repository implements task.World.
+func (w *batchWorld) Repository(dir string) (bool, error) {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return false, nil
+	}
+	r, err := w.open(dir)
+	return err == nil && r.Prefix() == "", err
+}
+
+// Commit implements task.World.
+func (w *batchWorld) Commit(dir, rev string) (string, error) {
+	r, err := w.open(dir)
+	if err != nil {
+		return "", err
+	}
+	if rev == "" {
+		return r.Head(), nil
+	}
+	id, err := r.Resolve(w.ctx, rev)
+	if err != nil {
+		return "", w.ctx.Err() // it names no commit
+	}
+	return id, nil
+}
+
+// Image implements task.World. The engine looks for images when it has to.
+func (w *batchWorld) Image(string) (bool, error) { return true, nil }
+
+// limits checks and reads what a start may use.
+func (o *limitOptions) limits(r runOptions, now time.Time) (batch.Limits, error) {
+	var l batch.Limits
+	micro, err := dollars(o.usd)
+	switch {
+	case r.jobs < 1:
+		return l, usagef("--jobs: write a number from 1")
+	case o.wall < 0:
+		return l, usagef("--budget-wall: write a length of time, for example 8h")
+	case o.tokens < 0:
+		return l, usagef("--budget-tokens: write a number of tokens")
+	case err != nil:
+		return l, usagef("--budget-usd: %w", err)
+	}
+	l = batch.Limits{Jobs: r.jobs, Tokens: o.tokens, MicroUSD: micro}
+	if o.wall > 0 {
+		l.Until = now.Add(o.wall)
+	}
+	l.Need.CPU = int(r.image.cpus * 1000)
+	if l.CPU = int(o.cpus * 1000); l.CPU == 0 {
+		l.CPU = runtime.NumCPU() * 1000
+	}
+	for _, size := range []struct {
+		flag, text string
+		to         *int64
+	}{{"--memory", r.image.memory, &l.Need.Memory}, {"--machine-memory", o.memory, &l.Memory}} {
+		if size.text == "" {
+			continue
+		}
+		if *size.to, err = parseSize(size.text); err != nil {
+			return l, usagef("%s: %w", size.flag, err)
+		}
+	}
+	return l, nil
+}
+
+// printBatchPlan says what a batch would do and the most that it could take.
+func (a *app) printBatchPlan(p *batchPlan) error {
+	var repos, tests []string
+	hidden, named := 0, 0
+	for _, s := range p.specs {
+		for list, word := range map[*[]string]string{&repos: s.Dir, &tests: argv.Join(s.Task.Test)} {
+			if !slices.Contains(*list, word) {
+				*list = append(*list, word)
+			}
+		}
+		if len(s.Task.TestPatch)+len(s.Task.TestFiles) > 0 {
+			hidden++
+		}
+		if len(s.Task.FailToPass)+len(s.Task.PassToPass) > 0 {
+			named++
+		}
+	}
+	each := p.o.run.timeout + time.Duration(p.o.run.repeat)*p.o.run.testTimeout
+	jobs := max(1, p.limits.Jobs)
+	worst := time.Duration((len(p.specs)*len(p.seats)+jobs-1)/jobs)*each + time.Duration(len(p.specs))*p.o.run.testTimeout
+	if p.o.limits.wall > 0 {
+		worst = min(worst, p.o.limits.wall)
+	}
+	if a.json {
+		var ids []string
+		for _, s := range p.specs {
+			ids = append(ids, s.Task.ID)
+		}
+		return a.printJSON(struct {
+			Schema       string   `json:"schema"`
+			Tasks        []string `json:"tasks"`
+			Candidates   int      `json:"candidates"`
+			Jobs         int      `json:"jobs"`
+			WorstSeconds int64    `json:"worst_seconds"`
+			BudgetTokens int64    `json:"budget_tokens"`
+			BudgetUSD    float64  `json:"budget_usd"`
+		}{"bestof.batch-plan/1", ids, len(p.seats), jobs, int64(worst.Seconds()), p.o.limits.tokens, p.o.limits.usd})
+	}
+	money := "no budget: as much as the agents take"
+	if p.o.limits.tokens > 0 || p.o.limits.usd > 0 {
+		money = fmt.Sprintf("%d tokens, %.2f dollars (0: no budget), where agents report them", p.o.limits.tokens, p.o.limits.usd)
+	}
+	for _, r := range [][2]string{
+		{"tasks", fmt.Sprintf("%d, of %d repositories; %d with hidden tests, %d with named ones", len(p.specs), len(repos), hidden, named)},
+		{"candidates", fmt.Sprintf("%d for each task (%s), %d at once", len(p.seats), p.o.run.agents, jobs)},
+		{"tests", fmt.Sprintf("%d commands, the first: %s", len(tests), tests[0])},
+		{"time", fmt.Sprintf("at most %s", worst.Round(time.Second))},
+		{"spend", money},
+	} {
+		if _, err := fmt.Fprintf(a.Out, "%-11s %s\n", r[0], term.Clean(r[1], 400)); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintln(a.Out, "nothing was run")
+	return err
+}

@@ -1,0 +1,273 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/bestof-dev/bestof/orchestrator"
+	"github.com/bestof-dev/bestof/orchestrator/batch"
+)
+
+// Names of a batch's settings: what its flags said, what it found around it,
+// and where its tasks came from.
+const (
+	flagSetting  = "flag:"
+	foundSetting = "found:"
+	inputSetting = "input"
+)
+
+// perStart are flags that belong to a start of a batch and not to the batch.
+var perStart = []string{"jobs", "out", "dry-run", "budget-wall", "budget-tokens", "budget-usd", "machine-cpus", "machine-memory"}
+
+// settings is what the batch keeps, so that it goes on as it began.
+func (p *batchPlan) settings(flags *pflag.FlagSet) (map[string]string, error) {
+	all := map[string]string{inputSetting: p.input}
+	var fault error
+	mine := pflag.NewFlagSet("batch", pflag.ContinueOnError)
+	(&batchOptions{}).addFlags(mine)
+	mine.VisitAll(func(known *pflag.Flag) {
+		if slices.Contains(perStart, known.Name) {
+			return
+		}
+		f := flags.Lookup(known.Name)
+		value := any(f.Value.String())
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			value = list.GetSlice()
+		}
+		b, err := json.Marshal(value)
+		fault = errors.Join(fault, err)
+		all[flagSetting+f.Name] = string(b)
+	})
+	if fault != nil || len(p.specs) == 0 {
+		return all, fault
+	}
+	found, err := p.found(context.Background(), p.specs[0])
+	maps.Copy(all, found)
+	return all, err
+}
+
+// found is what decides results and is not in the flags.
+func (p *batchPlan) found(ctx context.Context, spec batch.Spec) (map[string]string, error) {
+	cfg, err := p.turn(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	digest := func(v any) (string, error) {
+		b, err := json.Marshal(v)
+		sum := sha256.Sum256(b)
+		return hex.EncodeToString(sum[:6]), err
+	}
+	all := map[string]string{
+		foundSetting + "the version of bestof": cfg.Version,
+		foundSetting + "the isolation":         cfg.Settings.Isolation.Summary,
+	}
+	things := map[string]any{"the order of ranking": fmt.Sprint(cfg.Settings.Rank), "the protected paths": strings.Join(cfg.Protect, "\n") + "\x00" + strings.Join(cfg.Unprotect, "\n")}
+	for _, s := range cfg.Seats {
+		things["the agent "+s.Agent.Name] = s.Agent
+	}
+	for _, pl := range cfg.Plugins {
+		things["the plugin "+pl.Name] = pl.Origin
+	}
+	for name, v := range things {
+		if all[foundSetting+name], err = digest(v); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// recall sets the flags as they were when the batch began.
+func (o *batchOptions) recall(settings map[string]string) error {
+	flags := pflag.NewFlagSet("batch", pflag.ContinueOnError)
+	o.addFlags(flags)
+	for name, value := range settings {
+		name, ok := strings.CutPrefix(name, flagSetting)
+		if !ok {
+			continue
+		}
+		f := flags.Lookup(name)
+		if f == nil {
+			return fmt.Errorf("the batch was begun with --%s, which this bestof does not have", name)
+		}
+		var err error
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			var words []string
+			if err = json.Unmarshal([]byte(value), &words); err == nil && words != nil {
+				err = list.Replace(words)
+			}
+		} else {
+			var word string
+			if err = json.Unmarshal([]byte(value), &word); err == nil {
+				err = f.Value.Set(word)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("the batch's setting --%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// resumeOptions are the flags of batch resume and batch retry.
+type resumeOptions struct {
+	limits limitOptions
+	accept bool
+	failed bool
+}
+
+func (o *resumeOptions) addFlags(f *pflag.FlagSet) {
+	f.IntVarP(&o.limits.jobs, "jobs", "j", 0, "how many candidates run at once, over all tasks (default one for each processor)")
+	o.limits.addFlags(f)
+	f.BoolVar(&o.accept, "accept-changes", false, "go on although agents, plugins or bestof itself are not what they were")
+}
+
+func (a *app) batchResumeCommand() *cobra.Command {
+	var o resumeOptions
+	c := &cobra.Command{
+		Use:   "resume [flags] DIR",
+		Short: "Go on with a batch that was stopped",
+		Long: `Goes on with the batch in DIR, with the settings that it was begun with. What is
+done is not done again: tasks keep their results, and of a task that was cut off
+the candidates that had ended keep theirs. Limits and budgets may be other ones.
+If what decides results changed meanwhile, it says so and stops.`,
+		Example: "  bestof batch resume out\n  bestof batch resume out -j 8 --budget-usd 100",
+		Args:    oneDirectory,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.resumeBatch(c.Context(), o, args[0])
+		},
+		ValidArgsFunction: completeDirectories,
+	}
+	o.addFlags(c.Flags())
+	return c
+}
+
+func (a *app) batchRetryCommand() *cobra.Command {
+	var o resumeOptions
+	c := &cobra.Command{
+		Use:   "retry --failed [flags] DIR",
+		Short: "Try again what the host failed",
+		Long: `Tries the tasks again that the host failed as often as they may be tried, and
+goes on with whatever else is left. Candidates that had ended are not run again.`,
+		Example: "  bestof batch retry out --failed",
+		Args:    oneDirectory,
+		RunE: func(c *cobra.Command, args []string) error {
+			if !o.failed {
+				return usagef("say what to try again: --failed, what the host failed")
+			}
+			return a.resumeBatch(c.Context(), o, args[0])
+		},
+		ValidArgsFunction: completeDirectories,
+	}
+	o.addFlags(c.Flags())
+	c.Flags().BoolVar(&o.failed, "failed", false, "try again the tasks that the host failed")
+	return c
+}
+
+func (a *app) resumeBatch(ctx context.Context, o resumeOptions, name string) error {
+	dir, err := a.batchDir(name)
+	if err != nil {
+		return err
+	}
+	state, err := batch.Open(dir)
+	if err != nil {
+		return asBatchError(err)
+	}
+	p, err := a.recallBatch(ctx, o, state)
+	if err != nil {
+		return errors.Join(err, state.Close())
+	}
+	return a.startBatch(ctx, p, state)
+}
+
+// recallBatch makes the plan of a batch that exists.
+func (a *app) recallBatch(ctx context.Context, o resumeOptions, state *batch.State) (*batchPlan, error) {
+	home, err := a.home()
+	if err != nil {
+		return nil, err
+	}
+	file, _, err := loadConfig(home, "", false)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := state.Settings()
+	if err != nil {
+		return nil, asBatchError(err)
+	}
+	p := &batchPlan{app: a, o: &batchOptions{}, file: file, dir: state.Dir(), input: settings[inputSetting], turns: turnCache{}}
+	if err := p.o.recall(settings); err != nil {
+		return nil, usageError{err}
+	}
+	if p.o.limits = o.limits; o.limits.jobs != 0 {
+		p.o.run.jobs = o.limits.jobs
+	}
+	if p.limits, err = p.o.limits.limits(p.o.run, time.Now()); err != nil {
+		return nil, err
+	}
+	if p.seats, _, err = seatsOf(p.o.run, file, true); err != nil {
+		return nil, err
+	}
+	p.o.run.candidates = len(p.seats)
+	if p.site, err = a.batchSite(home); err != nil {
+		return nil, err
+	}
+	if o.failed {
+		n, err := state.Retry()
+		if err != nil {
+			return nil, asBatchError(err)
+		}
+		a.warn("%d tasks are tried again", n)
+	}
+	return p, p.compareSettings(ctx, state, settings, o.accept)
+}
+
+// compareSettings refuses to go on with what decides results when it changed,
+// unless somebody agrees.
+func (p *batchPlan) compareSettings(ctx context.Context, state *batch.State, settings map[string]string, accept bool) error {
+	rows, err := state.Rows()
+	if err != nil {
+		return asBatchError(err)
+	}
+	i := slices.IndexFunc(rows, func(r batch.Row) bool { return r.State == batch.Pending || r.State == batch.Running })
+	if i < 0 {
+		return nil // nothing will be run
+	}
+	spec, err := state.Spec(i)
+	if err != nil {
+		return asBatchError(err)
+	}
+	found, err := p.found(ctx, spec)
+	if err != nil {
+		return err
+	}
+	var changed []string
+	for name, was := range settings {
+		what, ok := strings.CutPrefix(name, foundSetting)
+		if !ok {
+			continue
+		}
+		if is, there := found[name]; !there || is != was {
+			changed = append(changed, what)
+		}
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	slices.Sort(changed)
+	text := strings.Join(changed, ", ")
+	if !accept {
+		return statusError{orchestrator.ExitUsage, fmt.Errorf("changed since the batch began: %s: put it back, or go on with --accept-changes", text)}
+	}
+	p.app.warn("goes on although this changed: %s", text)
+	return asBatchError(state.SetSettings(found))
+}
