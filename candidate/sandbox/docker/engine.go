@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"slices"
 	"strconv"
@@ -150,7 +151,7 @@ func silent(ctx context.Context, host string, err error) error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return unavailable("the engine at "+host+" does not answer", "Restart the engine.")
-	case errdefs.IsPermissionDenied(err), strings.Contains(err.Error(), "permission denied"):
+	case errdefs.IsPermissionDenied(err), errors.Is(err, fs.ErrPermission):
 		return unavailable("this user may not use the engine at "+host, "Join the group of its socket, or use a rootless engine.")
 	case client.IsErrConnectionFailed(err), errors.As(err, &opened) && opened.Op == "dial":
 		return unavailable("there is no engine at "+host, "Start docker, or name its socket in DOCKER_HOST.")
