@@ -2,9 +2,12 @@ package verify
 
 import (
 	"maps"
+	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/bestof-dev/bestof/candidate/sandbox"
 	"github.com/bestof-dev/bestof/plugin/wire"
 )
 
@@ -125,6 +128,20 @@ func TestBaseThatDoesNotLoad(t *testing.T) {
 		)
 		if base := p.base(t, wire.Failed); base.Expected.Count() != 3 {
 			t.Errorf("%+v", base.Expected)
+		}
+	}
+}
+
+// TestRunnerThatIsNotThere: what cannot be observed is not a failed base.
+func TestRunnerThatIsNotThere(t *testing.T) {
+	for _, argv := range [][]string{{"python3", "-S", "-m", "unittest"}, {"python3", "-m", "pytest"}} {
+		if argv[1] == "-m" && exec.Command(argv[0], "-c", "import pytest").Run() == nil {
+			continue // it is there
+		}
+		a := pluginIn(t, lay(t, unittestProject.files), nil, ObserveArgs(time.Minute, argv)...)
+		base, ok := ReadObservation(sandbox.Result{End: sandbox.Exited, Code: a.code, Stdout: sandbox.Output{Head: a.stdout}})
+		if ok || base.Expected != nil || base.Weak == "" {
+			t.Errorf("%v: %+v\n%s%s", argv, base, a.stdout, a.stderr)
 		}
 	}
 }

@@ -197,6 +197,17 @@ func TestFilterGo(t *testing.T) {
 	p.try(t, attack{"exit", goAttack(`"os"`, `func init() { os.Exit(0) }; func Add(a, b int) int { return 0 }`), Forgeable})
 }
 
+// TestFilterOfPackages: packages of which the command runs no test are not
+// expected to have any.
+func TestFilterOfPackages(t *testing.T) {
+	p := goProject
+	p.argv = []string{"go", "test", "-run=^TestAdd$", "./..."}
+	base := p.base(t, wire.Failed)
+	if e, reason, a := p.verified(t, base, p.right); len(base.Expected.Units) != 1 || e.Flip != judge.FlipAchieved {
+		t.Errorf("%+v: %+v, %q\n%s", base.Expected, e, reason, a.stderr)
+	}
+}
+
 // TestBaseThatDoesNotBuild: tests of what does not exist yet are read off
 // their sources.
 func TestBaseThatDoesNotBuild(t *testing.T) {

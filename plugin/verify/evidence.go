@@ -209,6 +209,9 @@ func (s Seen) expected(runner string) (*Expected, string) {
 				unit.Tests = append(unit.Tests, id)
 			}
 		}
+		if u.Canary && len(unit.Tests)+len(unit.Alike) == 0 {
+			continue // the command chose none of its tests
+		}
 		e.Units = append(e.Units, unit)
 	}
 	if len(e.Units) == 0 {

@@ -106,6 +106,7 @@ func (p *pythonTests) observe(ctx context.Context, r *rig) (Seen, error) {
 	defer report.Close()
 	settings, err := json.Marshal(map[string]any{
 		"mode": p.mode, "report": report.Name(), "token": r.token, "nonce": r.nonce, "path": p.path,
+		"user": !slices.Contains(p.argv, "-I") && !slices.Contains(p.argv, "-s"),
 		"args": append([]string{}, p.args...), "patched": r.patched(),
 	})
 	if err != nil {
@@ -122,7 +123,11 @@ func (p *pythonTests) observe(ctx context.Context, r *rig) (Seen, error) {
 	if _, err := report.Seek(0, io.SeekStart); err != nil {
 		return Seen{}, err
 	}
-	return readPython(report, r.token, ran.code, r.base == nil), nil
+	seen := readPython(report, r.token, ran.code, r.base == nil)
+	if seen.Units == nil && !r.ended.timedOut && r.ended.signal == 0 {
+		return Seen{}, fmt.Errorf("%s could not be started on its own (status %d)", p.mode, ran.code)
+	}
+	return seen, nil
 }
 
 // patched are names of the runner that something replaces already on the base.
@@ -153,11 +158,11 @@ func interpreterOf(program string) ([]string, error) {
 }
 
 // readPython reads the report of the runner. Lines without the token are
-// nobody's.
+// nobody's. There is no unit if the runner did not come to load the tests.
 func readPython(report io.Reader, token string, code int, isBase bool) Seen {
 	u := SeenUnit{Results: map[string]Status{}, Green: code == 0}
 	seen := Seen{Code: code}
-	wanted, failed, ended := 1, 0, false // canaries
+	wanted, failed, ready, ended := 1, 0, false, false // canaries, and how far it came
 	var alike, replaced []string
 	lines := bufio.NewScanner(report)
 	lines.Buffer(nil, maxEvent)
@@ -197,6 +202,8 @@ func readPython(report io.Reader, token string, code int, isBase bool) Seen {
 					u.Broken = "parts of the test runner, or tests, were replaced while it ran: " + few(names)
 				}
 			}
+		case "ready":
+			ready = true
 		case "end":
 			ended = true
 		}
@@ -217,6 +224,8 @@ func readPython(report io.Reader, token string, code int, isBase bool) Seen {
 	if code != 0 && seen.Extra == "" && u.count(TestFailed) == 0 {
 		seen.Extra = fmt.Sprintf("the run ended with status %d", code)
 	}
-	seen.Units = []SeenUnit{u}
+	if ready {
+		seen.Units = []SeenUnit{u}
+	}
 	return seen
 }

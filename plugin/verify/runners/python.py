@@ -9,6 +9,7 @@ the tree can stand in for them. SETTINGS is a JSON file with:
   nonce   what names the canary
   args    the arguments of the command
   path    what the command itself puts first on sys.path: "cwd", or ""
+  user    whether the command sees the user's own site-packages
   patched the names that are known to be replaced on the base
 All these files are gone before a line of the tree runs.
 """
@@ -23,6 +24,11 @@ with open(_settings, encoding="utf-8") as f:
 _fd = os.open(S["report"], os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 for _path in (_settings, S["report"], __file__):
     os.unlink(_path)
+
+
+import site  # noqa: E402
+if S["user"] and os.path.isdir(site.getusersitepackages()):
+    site.addsitedir(site.getusersitepackages())  # of the HOME, which -I leaves out
 
 
 def reporter(fd, token, write=os.write, dumps=json.dumps, owner=os.getpid(), getpid=os.getpid):
@@ -244,6 +250,7 @@ def run_unittest():
             return result
 
     main = unittest.main
+    report("ready", "")
     as_the_command_has_it()
     main(module=None, argv=["python -m unittest"] + S["args"], testRunner=Runner)
 
@@ -362,6 +369,7 @@ def run_pytest():
             report("end", int(exitstatus))
 
     main, plugin = pytest.main, Plugin()
+    report("ready", "")
     as_the_command_has_it()
     return main(S["args"], plugins=[plugin])
 
