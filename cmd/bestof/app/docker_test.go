@@ -1,12 +1,10 @@
 package app
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,18 +13,13 @@ import (
 	"github.com/bestof-dev/bestof/candidate/sandbox/docker/dockertest"
 )
 
-// static builds bestof as it is shipped, once: an image without a libc can run
-// nothing else.
-var static = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "bestof-static-")
-	if err != nil {
-		return "", err
-	}
-	file := filepath.Join(dir, "bestof")
+// static builds bestof as it is shipped: an image without a libc can run nothing
+// else.
+func static(file string) error {
 	build := exec.Command("go", "build", "-trimpath", "-o", file, "..")
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
-	return file, build.Run()
-})
+	return build.Run()
+}
 
 // images names an engine in DOCKER_HOST, an image with Python and git in
 // PYTHON, one with a shell and little else in SHELL_ONLY, and one with nothing
@@ -38,8 +31,8 @@ func cmdImages(t *testing.T, ts *testscript.TestScript, args []string) {
 	ts.Setenv("SHELL_ONLY", dockertest.Image(t, host))
 	ts.Setenv("EMPTY", dockertest.Empty(t, host))
 	if slices.Contains(args, "static") {
-		file, err := static()
-		ts.Check(err)
+		file := ts.MkAbs("bestof-static")
+		ts.Check(static(file))
 		ts.Setenv("STATIC", file)
 	}
 }
