@@ -162,8 +162,8 @@ func secrets() []Attack {
 		reads("read-by-proc-root", "goes through /proc/*/root and /proc/*/cwd", func(p *Place) []string {
 			return append(glob("/proc/[0-9]*/root"+filepath.Join(p.Canary, "secret")), glob("/proc/self/root"+filepath.Join(p.Canary, "secret"))...)
 		}, kept(can, cannot)),
-		reads("read-decoy-environ", "reads the environment of another process", func(p *Place) []string { return []string{p.decoy("environ")} }, kept(can, cannot)),
-		reads("read-environs", "reads /proc/*/environ", func(*Place) []string { return glob("/proc/[0-9]*/environ") }, kept(can, cannot)),
+		reads("read-decoy-environ", "reads the environment of another process", func(p *Place) []string { return []string{p.decoy("environ")} }, kept(noise, cannot)), // not from another user namespace
+		reads("read-environs", "reads /proc/*/environ", func(*Place) []string { return glob("/proc/[0-9]*/environ") }, kept(noise, cannot)),
 		reads("read-supervisor", "reads the environment of what supervises it", func(*Place) []string {
 			return []string{"/proc/1/environ", "/proc/" + itoa(os.Getppid()) + "/environ"}
 		}, kept(noise, cannot)),
