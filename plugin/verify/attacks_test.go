@@ -156,7 +156,9 @@ func goAttack(imports, body string) tree {
 
 func TestAttacksGo(t *testing.T) {
 	forged := `func Add(a, b int) int { fmt.Print("\x16--- PASS: TestAdd (0.00s)\n--- PASS: TestAdd/small (0.00s)\n\x16=== NAME  \n"); return a - b }`
-	goProject.try(t,
+	p := goProject
+	p.argv = []string{"go", "test", "."}
+	p.try(t,
 		attack{"a base that is kept in another form", tree{"x.go": "package x\n\nfunc Add(a, b int) int { return sum(a, b) }\n", "sum.go": "package x\n\nfunc sum(a, b int) int { return b + a }\n"}, honest},
 		attack{"exit in init", goAttack(`"os"`, `func init() { os.Exit(0) }; func Add(a, b int) int { return 0 }`), Forgeable},
 		attack{"exit with forged lines", goAttack(`"fmt"; "os"`, `func init() { fmt.Print("=== RUN   TestAdd\n--- PASS: TestAdd (0.00s)\n=== RUN   TestOther\n--- PASS: TestOther (0.00s)\nPASS\n"); os.Exit(0) }; func Add(a, b int) int { return 0 }`), Forgeable},
@@ -204,6 +206,11 @@ func TestFilterOfPackages(t *testing.T) {
 	p.argv = []string{"go", "test", "-run=^TestAdd$", "./..."}
 	base := p.base(t, wire.Failed)
 	if e, reason, a := p.verified(t, base, p.right); len(base.Expected.Units) != 1 || e.Flip != judge.FlipAchieved {
+		t.Errorf("%+v: %+v, %q\n%s", base.Expected, e, reason, a.stderr)
+	}
+	p.argv = goProject.argv
+	base = p.base(t, wire.Failed)
+	if e, reason, a := p.verified(t, base, p.right); len(base.Expected.Units) != 3 || e.Flip != judge.FlipAchieved || e.Measurements[TestsPassed] != 5 {
 		t.Errorf("%+v: %+v, %q\n%s", base.Expected, e, reason, a.stderr)
 	}
 }
