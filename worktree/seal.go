@@ -342,7 +342,7 @@ func readAt(dirfd int, name string, before *unix.Stat_t) ([]byte, error) {
 		return buf[:n], nil
 	}
 	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) {
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
 		return nil, errChanged
 	}
 	if err != nil {
@@ -350,17 +350,22 @@ func readAt(dirfd int, name string, before *unix.Stat_t) ([]byte, error) {
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
+	same := func() (bool, error) {
+		var now unix.Stat_t
+		err := unix.Fstat(fd, &now)
+		return now.Mode == before.Mode && stampOf(&now).same(stampOf(before)), err
+	}
+	// A pipe that came in the file's place could keep its reader waiting.
+	if is, err := same(); err != nil || !is {
+		return nil, cmp.Or(err, errChanged)
+	}
 	data := make([]byte, before.Size+1)
 	n, err := io.ReadFull(f, data)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	var after unix.Stat_t
-	if err := unix.Fstat(fd, &after); err != nil {
-		return nil, err
-	}
-	if int64(n) != before.Size || after.Mode != before.Mode || !stampOf(&after).same(stampOf(before)) {
-		return nil, errChanged
+	if is, err := same(); err != nil || !is || int64(n) != before.Size {
+		return nil, cmp.Or(err, errChanged)
 	}
 	return data[:n], nil
 }
