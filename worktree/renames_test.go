@@ -101,6 +101,62 @@ func TestRenamesApply(t *testing.T) {
 	}
 }
 
+// TestRenamesPastALinkToItself: git apply takes a directory in the place of a
+// link only where the patch states that the link goes, whatever moved there.
+func TestRenamesPastALinkToItself(t *testing.T) {
+	isolate(t)
+	text := node{ModeFile, numbered(0, 20)}
+	link := node{ModeLink, "a"}
+	for name, c := range map[string]struct {
+		base, next forest
+		renames    int
+	}{
+		"the link moves in":                  {forest{"a": link}, forest{"a/b": link}, 0},
+		"a file moves in":                    {forest{"a": link, "c": text}, forest{"a/b": text}, 1},
+		"the link moves in, another one out": {forest{"a": link, "c": link}, forest{"a/b": link, "d": link}, 1},
+		"it moves on and a file comes":       {forest{"a": link, "c": text}, forest{"z": link, "a/b": text}, 1},
+		"a link comes for a directory":       {forest{"a/b": text, "c": link}, forest{"a": link, "d": text}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, dir := &Objects{}, t.TempDir()
+			from, to := c.base.plant(t, o, filepath.Join(dir, "objects")), c.next.plant(t, o, filepath.Join(dir, "objects"))
+			plain, err := o.Diff(t.Context(), from, to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			paired, _, err := o.Renames(t.Context(), plain)
+			if err != nil {
+				t.Fatal(err)
+			}
+			renames := 0
+			for _, f := range paired.Files {
+				if f.From != "" {
+					renames++
+				}
+			}
+			if renames != c.renames {
+				t.Errorf("%d renames", renames)
+			}
+			repo := filepath.Join(dir, "repo")
+			run(t, "", nil, "git", "init", "-q", repo)
+			c.base.write(t, repo)
+			run(t, repo, nil, "git", "add", "-A")
+			for _, change := range []Change{plain, paired} {
+				var patch bytes.Buffer
+				if err := o.Patch(t.Context(), &patch, change); err != nil {
+					t.Fatal(err)
+				}
+				run(t, repo, nil, "git", "read-tree", strings.TrimSpace(run(t, repo, nil, "git", "write-tree")))
+				run(t, repo, patch.Bytes(), "git", "apply", "--cached", "-")
+				if got := strings.TrimSpace(run(t, repo, nil, "git", "write-tree")); got != string(to) {
+					t.Errorf("git has %s, not %s, of\n%s", got, to, patch.Bytes())
+				}
+				run(t, repo, nil, "git", "add", "-A")
+			}
+		})
+	}
+}
+
 // loops reports whether a link of a tree leads to itself.
 func loops(repo string, tree forest) bool {
 	for name, n := range tree {
