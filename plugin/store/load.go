@@ -156,6 +156,29 @@ func (s *Store) load(scope Scope, dir string) (Installed, error) {
 	return in, nil
 }
 
+// Intact fails when the package is not what it was when it was loaded: some
+// program of the operator's user wrote to it since then.
+func (p Installed) Intact() error {
+	tree, err := func() (plugin.Tree, error) {
+		if info, err := os.Lstat(p.Dir); err != nil || !info.IsDir() {
+			return plugin.Tree{}, errors.New("its directory is gone")
+		}
+		root, err := os.OpenRoot(p.Dir)
+		if err != nil {
+			return plugin.Tree{}, err
+		}
+		defer root.Close()
+		return treeOf(root)
+	}()
+	if err == nil && tree.Digest != p.Tree.Digest {
+		err = errors.New(changes(p.Tree.Files, tree.Files))
+	}
+	if err != nil {
+		return fmt.Errorf("the plugin %q is not what it was when it was loaded: %w", p.Name, err)
+	}
+	return nil
+}
+
 // Find loads and returns the plugin of a name.
 func (s *Store) Find(name plugin.Name) (Installed, []string, error) {
 	plugins, notices := s.Load()
@@ -176,10 +199,12 @@ func (s *Store) Remove(name plugin.Name) ([]string, error) {
 	}
 	defer unlock()
 	var gone []string
+	var unsound error // of the repository, which keeps nobody from removing their own
 	for _, scope := range s.scopes() {
 		tier := s.tier(scope)
 		if err := s.sound(scope); err != nil {
-			return gone, err
+			unsound = err
+			continue
 		}
 		for _, dir := range directories(tier) {
 			path := filepath.Join(tier, dir)
@@ -197,10 +222,10 @@ func (s *Store) Remove(name plugin.Name) ([]string, error) {
 			return gone, fmt.Errorf("remove the receipt: %w", err)
 		}
 	}
-	if len(gone) == 0 {
+	if len(gone) == 0 && unsound == nil {
 		return nil, fmt.Errorf("%q: %w", name, ErrNotInstalled)
 	}
-	return gone, nil
+	return gone, unsound
 }
 
 // remove takes a direct child of a tier out of sight at once and then deletes

@@ -193,6 +193,31 @@ func TestDrift(t *testing.T) {
 
 // TestReceipts: a receipt holds for one scope, repository and name, and one
 // that is damaged is an agreement to nothing.
+// TestIntact: what was loaded is held against what is there now.
+func TestIntact(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(dir string) error
+		want string
+	}{
+		"nothing": {func(string) error { return nil }, ""},
+		"a byte":  {func(dir string) error { write(t, dir, map[string]string{"main.sh": "evil"}); return nil }, `"main.sh" was changed`},
+		"a mode":  {func(dir string) error { return os.Chmod(filepath.Join(dir, "lib/x.py"), 0o755) }, `"lib/x.py" has another mode`},
+		"a file":  {func(dir string) error { write(t, dir, map[string]string{"lib/y.py": "1"}); return nil }, `"lib/y.py" was added`},
+		"a link": {func(dir string) error {
+			return errors.Join(os.Rename(dir, dir+"-old"), os.Symlink(dir+"-old", dir))
+		}, "its directory is gone"},
+		"gone": {os.RemoveAll, "its directory is gone"},
+	} {
+		in := install(t, newSite(t).store(true), source(t), store.User)
+		if err := c.do(in.Dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := in.Intact(); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasSuffix(err.Error(), "is not what it was when it was loaded: "+c.want)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestReceipts(t *testing.T) {
 	at := newSite(t)
 	s := at.store(true)
@@ -432,8 +457,9 @@ func TestRepositoryThatLeadsAway(t *testing.T) {
 		if _, err := s.Stage(source(t), store.Project); err == nil {
 			t.Errorf("%s: staged", link)
 		}
-		if _, err := s.Remove("verify"); err == nil {
-			t.Errorf("%s: removed", link)
+		own := install(t, s, source(t), store.User)
+		if gone, err := s.Remove("verify"); err == nil || len(gone) != 1 || gone[0] != own.Dir {
+			t.Errorf("%s: removed %q, %v", link, gone, err) // one's own, and nothing else
 		}
 		if names, notices := loaded(t, s); len(names) > 0 || !strings.Contains(notices, "not a directory of its own") {
 			t.Errorf("%q %q", names, notices)

@@ -17,6 +17,7 @@ const (
 	ErrEmptyArgv       Kind = "empty-argv"       // there is no program to start
 	ErrZeroTimeout     Kind = "zero-timeout"     // the time limit is not positive
 	ErrSpawn           Kind = "spawn"            // the program could not be started
+	ErrDrift           Kind = "drift"            // the package is not what was loaded
 	ErrTransport       Kind = "transport"        // reading from the plugin failed
 	ErrTimeout         Kind = "timeout"          // no end within the time limit
 	ErrOutputCap       Kind = "output-cap"       // it wrote more than MaxOutput

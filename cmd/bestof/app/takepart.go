@@ -55,6 +55,9 @@ func turnPlugin(p store.Installed, task string, f *outfits) orchestrator.Plugin 
 		Before: p.Runtime != nil && p.Loop.Answers(wire.BeforeTurn), After: p.Runtime != nil && p.Loop.Answers(wire.AfterTurn),
 		Origin: record.Plugin{Name: string(p.Name), Level: p.Loop.Level.String(), Scope: string(p.Scope), Digest: p.Tree.Digest, Network: p.Network()},
 		Ask: func(ctx context.Context, sb sandbox.Sandbox, at call.Place, req wire.Request) (wire.Response, sandbox.Result, error) {
+			if err := intact(p); err != nil {
+				return wire.Response{}, sandbox.Result{}, err
+			}
 			sb, o := f.of(name, sb)
 			return in.Exchange(ctx, sb, o, at, req)
 		},
@@ -70,6 +73,9 @@ func turnPlugin(p store.Installed, task string, f *outfits) orchestrator.Plugin 
 		t.Tools = append(t.Tools, orchestrator.PackageTool{
 			Plugin: string(p.Name), Name: tool.Name, Description: tool.Description, Schema: tool.Schema(), Risk: p.RiskOf(tool).String(),
 			Run: func(ctx context.Context, sb sandbox.Sandbox, at call.Place, arguments []byte) (sandbox.Result, error) {
+				if err := intact(p); err != nil {
+					return sandbox.Result{}, err
+				}
 				sb, _ = f.of(name, sb)
 				return in.Tool(ctx, sb, at, tool.Name, arguments)
 			},
@@ -79,6 +85,16 @@ func turnPlugin(p store.Installed, task string, f *outfits) orchestrator.Plugin 
 		t.Context = append(t.Context, candidate.Context{Label: c.Label, Text: c.Text})
 	}
 	return t
+}
+
+// intact fails an exchange with a package that was written to since it was
+// loaded. Candidates that are plain processes of the operator's user can do that;
+// what they wrote must not decide about them.
+func intact(p store.Installed) error {
+	if err := p.Intact(); err != nil {
+		return wire.Faultf(wire.ErrDrift, "%v", err)
+	}
+	return nil
 }
 
 // pluginHooks are the moments that this host sees and the plugin declared.
@@ -93,6 +109,9 @@ func pluginHooks(p store.Installed, f *outfits) []orchestrator.Hook {
 			hooks = append(hooks, orchestrator.Hook{
 				Event: e, From: string(p.Name), Network: p.Network(), Point: p.Loop.Answers(wire.AfterTurn),
 				Run: func(ctx context.Context, sb sandbox.Sandbox, at call.Place, payload hook.Payload) ([]byte, sandbox.Result, error) {
+					if err := intact(p); err != nil {
+						return nil, sandbox.Result{}, err
+					}
 					sb, o := f.of(string(p.Name), sb)
 					return in.Hook(ctx, sb, o, at, payload)
 				},
