@@ -72,6 +72,12 @@ func everything(text string) map[string]string {
 		return b.String()
 	}
 	v := toml(text)
+	// Names that the format narrows: of variables, and of numbers in checks.
+	variable := strings.TrimSpace(strings.NewReplacer("=", "", "\x00", "").Replace(text))
+	if variable == "" || plugin.Withheld(variable) {
+		variable = "QQ"
+	}
+	number := strings.Join(strings.Fields("n"+text), "")
 	return map[string]string{
 		"plugin.toml": `name = ` + v + `
 description = ` + v + `
@@ -89,11 +95,14 @@ calls = ["work_start"]
 fixed = ` + v + `
 [oracle]
 flip = "required"
-measurements = ["m", ` + v + `]
+measurements = ["m", ` + v + `, ` + toml(number) + `]
 command = { argv = [` + v + `, "x"], timeout_secs = 5 }
 [[oracle.checks]]
 requirement = "fixed"
 check = "m <= 3"
+[[oracle.checks]]
+requirement = "fixed"
+check = ` + toml(number+" > 7") + `
 [subloop]
 stages = [` + v + `]
 [roles.` + v + `]
@@ -105,7 +114,7 @@ stages = [{name = "triage"}, {name = "own"}]
 [runtime]
 argv = ["python3", ` + v + `]
 timeout_secs = 900
-env = ["PATH", "X_API_KEY", "SSH_AUTH_SOCK"]
+env = ["PATH", "X_API_KEY", "SSH_AUTH_SOCK", ` + toml(variable) + `]
 protocol = 2
 [[capabilities]]
 tool = ` + v + `

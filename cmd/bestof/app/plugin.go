@@ -143,7 +143,7 @@ func (a *app) runPluginInstall(ctx context.Context, dir string, scope store.Scop
 		return usageError{err}
 	}
 	consent := plugin.Consent(st.Package, st.Tree, pluginHost())
-	if !a.json {
+	if !a.json || !a.yes {
 		a.tell("%s", consent)
 	}
 	if other, _, err := s.Find(name); err == nil && other.Scope != scope {
@@ -445,7 +445,9 @@ of their directory.`,
 				return a.printJSON(map[string]any{"schema": "bestof.plugin-remove/1", "removed": gone})
 			}
 			for _, dir := range gone {
-				fmt.Fprintf(a.Out, "removed %s\n", term.Clean(dir, 0))
+				if !a.json {
+					fmt.Fprintf(a.Out, "removed %s\n", term.Clean(dir, 0))
+				}
 			}
 			if errors.Is(err, store.ErrNotInstalled) {
 				return usageError{err}
