@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // An Identity names a process beyond reuse of its pid: a pid alone may belong
@@ -32,27 +32,14 @@ func Identify(pid int) (Identity, error) {
 	if err != nil {
 		return Identity{}, fmt.Errorf("read the boot id: %w", err)
 	}
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if errors.Is(err, os.ErrNotExist) {
+	switch s, err := statusOf(pid); {
+	case errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) || err == nil && s.dead():
 		return Identity{}, ErrNoProcess
-	}
-	if err != nil {
+	case err != nil:
 		return Identity{}, fmt.Errorf("identify process %d: %w", pid, err)
+	default:
+		return Identity{PID: pid, StartTime: s.start, BootID: boot}, nil
 	}
-	// The command name, in parentheses, may itself hold spaces and parentheses.
-	rest := string(b[strings.LastIndexByte(string(b), ')')+1:])
-	fields := strings.Fields(rest)
-	if len(fields) < 20 {
-		return Identity{}, fmt.Errorf("identify process %d: /proc/%d/stat is too short", pid, pid)
-	}
-	if fields[0] == "Z" || fields[0] == "X" {
-		return Identity{}, ErrNoProcess
-	}
-	start, err := strconv.ParseUint(fields[19], 10, 64)
-	if err != nil {
-		return Identity{}, fmt.Errorf("identify process %d: %w", pid, err)
-	}
-	return Identity{PID: pid, StartTime: start, BootID: boot}, nil
 }
 
 // Self is the identity of this process.

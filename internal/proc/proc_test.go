@@ -407,3 +407,43 @@ func TestCapture(t *testing.T) {
 		}
 	})
 }
+
+// A process whose first thread ended is a zombie to look at, and still runs.
+func TestAZombieWithThreadsIsAlive(t *testing.T) {
+	const program = `
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(3600,)).start()
+ctypes.CDLL(None).syscall(60, 0) # exit(2) ends one thread
+`
+	cmd := exec.Command("python3", "-c", program)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	id, err := proc.Identify(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stat := fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid)
+	for deadline := time.Now().Add(time.Minute); ; <-time.After(5 * time.Millisecond) {
+		b, err := os.ReadFile(stat)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(b, []byte(") Z ")) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the first thread did not end: %s", b)
+		}
+	}
+	if !id.Alive() {
+		t.Error("it counts as dead")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if id.Alive() {
+		t.Error("it counts as alive")
+	}
+}

@@ -16,11 +16,13 @@ import (
 // A relative is a process together with the parent it was found under.
 type relative struct{ pid, parent int }
 
-// status is what one line of /proc/<pid>/stat says about kinship.
+// status is one line of /proc/<pid>/stat: see proc_pid_stat(5).
 type status struct {
-	state  byte
-	parent int
-	group  int
+	state   byte
+	parent  int
+	group   int
+	threads int
+	start   uint64 // clock ticks after boot
 }
 
 func statusOf(pid int) (status, error) {
@@ -28,16 +30,21 @@ func statusOf(pid int) (status, error) {
 	if err != nil {
 		return status{}, err
 	}
+	// The command name, in parentheses, may itself hold spaces and parentheses.
 	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	if len(f) < 3 {
+	if len(f) < 20 {
 		return status{}, fmt.Errorf("/proc/%d/stat is too short", pid)
 	}
 	parent, err1 := strconv.Atoi(f[1])
 	group, err2 := strconv.Atoi(f[2])
-	return status{f[0][0], parent, group}, errors.Join(err1, err2)
+	threads, err3 := strconv.Atoi(f[17])
+	start, err4 := strconv.ParseUint(f[19], 10, 64)
+	return status{f[0][0], parent, group, threads, start}, errors.Join(err1, err2, err3, err4)
 }
 
-func (s status) dead() bool { return s.state == 'Z' || s.state == 'X' }
+// dead reports whether nothing of the process runs or holds files any more. A
+// zombie may be a first thread that ended before the others.
+func (s status) dead() bool { return s.state == 'X' || s.state == 'Z' && s.threads <= 1 }
 
 // children lists the processes whose parent is pid now, zombies included.
 func children(pid int) []int {
