@@ -9,8 +9,8 @@ import (
 
 func TestJSON(t *testing.T) {
 	for in, want := range map[string]string{
-		`{"a":"b"}` + "\n":              `{"a":"b"}` + "\n",
-		"\"é世\"":                        "\"é世\"",
+		`{"a":"b"}` + "\n":               `{"a":"b"}` + "\n",
+		"\"é世\"":                         "\"é世\"",
 		"\"a\u202eb\u200c\u009b\u007f\"": `"a\u202eb\u200c\u009b\u007f"`,
 		"\"\U000e0041\"":                 `"\udb40\udc41"`,
 		"\"\U0001f600\"":                 "\"\U0001f600\"",
