@@ -539,7 +539,7 @@ func (t *turn) emit(body event.Body) {
 
 // notice tells the user something and keeps it in the record.
 func (t *turn) notice(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+	text := t.Redactor.String(fmt.Sprintf(format, args...))
 	t.update(func(d *record.Document) { d.Notices = append(d.Notices, text) })
 	t.emit(event.Notice{Text: text})
 }
