@@ -200,6 +200,11 @@ func TestOneLimit(t *testing.T) {
 			t.Fatalf("event %d has the number %d", i+1, e.Seq)
 		}
 	}
+	// All four runs had one base.
+	s.store.Wait()
+	if u, err := s.store.Usage(t.Context()); err != nil || u.Bases != 1 || u.Runs != 0 {
+		t.Errorf("left in the store: %+v, %v", u, err)
+	}
 	// There is nothing left for another start.
 	before := s.runs.Load()
 	if r := s.run(s.config(Limits{Jobs: 2})); r.Reason != "done" || s.runs.Load() != before {

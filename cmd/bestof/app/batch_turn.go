@@ -90,7 +90,7 @@ func (p *batchPlan) planTurn(ctx context.Context, spec batch.Spec) (orchestrator
 // reportFormats are the forms of reports that a name stands for.
 func reportFormats(name string) ([]testreport.Format, error) {
 	if name == "auto" {
-		return []testreport.Format{testreport.GoTest, testreport.Pytest, testreport.TAP, testreport.JUnit, testreport.PytestLog}, nil
+		return testreport.Formats, nil
 	}
 	if f := testreport.Format(name); slices.Contains(testreport.Formats, f) {
 		return []testreport.Format{f}, nil
