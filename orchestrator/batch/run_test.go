@@ -180,6 +180,21 @@ func (s *stage) states() string {
 	return strings.Join(out, " ")
 }
 
+// hiding is a sandbox that says of itself that it hides the host's files, so
+// that bases may be shared.
+type hiding struct{ sandbox.Sandbox }
+
+func (h hiding) Isolation() sandbox.Isolation {
+	i := h.Sandbox.Isolation()
+	i.Filesystem = true
+	return i
+}
+
+func (h hiding) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, error) {
+	spec.Seen = sandbox.Place{}
+	return h.Sandbox.Run(ctx, spec)
+}
+
 // TestOneLimit: candidates of all tasks share one limit, whatever the runs do.
 func TestOneLimit(t *testing.T) {
 	var running, most atomic.Int32
@@ -188,6 +203,7 @@ func TestOneLimit(t *testing.T) {
 		defer running.Add(-1)
 		return writes("right\n")(ctx, p)
 	}}, "fix", "fix", "fix")
+	s.sandbox = func(sb sandbox.Sandbox) sandbox.Sandbox { return hiding{sb} }
 	r := s.run(s.config(Limits{Jobs: 2}))
 	if r != (Result{Reason: "done"}) || most.Load() > 2 || s.states() != "t1:done:1 t2:done:1 t3:done:1 t4:done:1" {
 		t.Errorf("%+v, %d at once, %s", r, most.Load(), s.states())
