@@ -164,6 +164,18 @@ func TestPurePackagesDoNoIO(t *testing.T) {
 	}
 }
 
+// hostile are the attacks of candidates. No part of the product has them.
+const hostile = "candidate/sandbox/hostile"
+
+func TestNothingOfTheProductIsHostile(t *testing.T) {
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		if slices.Contains(p.Imports, module+"/"+hostile) && !below(name, hostile) {
+			t.Errorf("%s imports %s", name, hostile)
+		}
+	}
+}
+
 // TestGitRunsInOnePlace proves that nothing but worktree's gitexec could run
 // git: it alone names the program.
 func TestGitRunsInOnePlace(t *testing.T) {
@@ -173,7 +185,8 @@ func TestGitRunsInOnePlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range strings.Fields(string(out)) {
-		if !strings.HasPrefix(file, "./worktree/internal/gitexec/") {
+		// What a hostile candidate runs, it runs in its sandbox.
+		if !strings.HasPrefix(file, "./worktree/internal/gitexec/") && !strings.HasPrefix(file, "./"+hostile+"/") {
 			t.Errorf("%s runs git", file)
 		}
 	}
