@@ -90,7 +90,7 @@ type Base struct {
 	durable bool
 	rules   *ignore.Rules
 	index   func() *lookup
-	stamps  func() ([]stamp, error) // of the files in the base's own tree
+	stamps  []stamp // of the files in the base's own tree
 
 	mu   sync.Mutex
 	warm []string // lower layers of homes, topmost first
@@ -106,10 +106,11 @@ type about struct {
 	Dirty  []dirtyPath         `json:"dirty"`
 	Rules  ruleText            `json:"rules"`
 	Links  []bytestring.String `json:"submodules"`
-	Home   bool                `json:"home"` // setup left a home
+	Home   bool                `json:"home"`   // setup left a home
+	Stamps string              `json:"stamps"` // of its files and directories, as of stampsOf
 }
 
-const aboutSchema = "bestof.base/1"
+const aboutSchema = "bestof.base/2"
 
 // A lookup finds what a tree has at a path.
 type lookup struct {
@@ -337,14 +338,13 @@ func (s *Store) loadBase(key string) (*Base, error) {
 		return nil, err
 	}
 	b.index = sync.OnceValue(func() *lookup { return newLookup(b.entries) })
-	b.stamps = sync.OnceValues(func() ([]stamp, error) {
-		stamps := make([]stamp, len(b.entries))
-		err := parallel(workers, len(stamps), func(i int) (err error) {
-			stamps[i], _, err = lstat(filepath.Join(dir, "tree", b.entries[i].path))
-			return err
-		})
-		return stamps, err
-	})
+	var stamps string
+	if b.stamps, stamps, err = stampsOf(filepath.Join(dir, "tree"), b.entries); err != nil {
+		return nil, err
+	}
+	if stamps != b.about.Stamps {
+		return nil, fmt.Errorf("%s was written to after it was made", dir)
+	}
 	if b.about.Home {
 		b.warm = []string{filepath.Join(dir, "home")}
 	}

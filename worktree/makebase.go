@@ -121,6 +121,10 @@ func (m *maker) make(ctx context.Context) error {
 	if err := writeEntries(filepath.Join(m.dir, "entries"), entries); err != nil {
 		return err
 	}
+	var err error
+	if _, m.about.Stamps, err = stampsOf(tree, entries); err != nil {
+		return err
+	}
 	b, err := json.Marshal(m.about)
 	if err != nil {
 		return err

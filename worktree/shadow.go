@@ -289,12 +289,7 @@ func (sh *Shadow) seal(ctx context.Context, l Limits, all bool) (*Sealed, error)
 			w.overlay = "user.overlay."
 		}
 	case sh.kind == ShadowBtrfs:
-		stamps, err := b.stamps()
-		if err != nil {
-			to.abandon()
-			return nil, fmt.Errorf("seal: %w", err)
-		}
-		w.unchanged = unchanged(b.entries, stamps)
+		w.unchanged = unchanged(b.entries, b.stamps)
 	default:
 		w.unchanged = unchanged(b.entries, sh.stamps)
 	}

@@ -183,6 +183,9 @@ func shadowContract(t *testing.T, store string, kind ShadowKind) {
 	if got := seal(t, newShadow(t, r, b, "c3")); got.Tree != b.Tree() {
 		t.Errorf("a later shadow has changed: %+v", got.Change)
 	}
+	if _, err := s.loadBase(filepath.Base(b.dir)); err != nil {
+		t.Errorf("the base is not what it was before shadows were made of it: %v", err)
+	}
 	if err := sh.Remove(t.Context()); err != nil {
 		t.Error(err)
 	}

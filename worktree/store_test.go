@@ -235,6 +235,69 @@ func TestHazardSpoiltBaseIsMadeAnew(t *testing.T) {
 	}
 }
 
+// TestHazardPoisonedBaseIsMadeAnew: one whose tree somebody wrote to, such as a
+// candidate of an earlier run that was a plain process, is of no use, whatever
+// size and time it left.
+func TestHazardPoisonedBaseIsMadeAnew(t *testing.T) {
+	f := newFixture(t).write(map[string]string{"a": "a", "d/b": "b"})
+	if err := os.Symlink("a", filepath.Join(f.dir, "l")); err != nil {
+		t.Fatal(err)
+	}
+	s := newStore(t)
+	base := func() *Base {
+		t.Helper()
+		b, err := s.Base(t.Context(), f.open(), BaseSpec{Kind: BaseSnapshot, History: 1, Shadow: ShadowCopy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	r := newRun(t, s)
+	made := func(b *Base) uint64 {
+		t.Helper()
+		st, _, err := lstat(b.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.ino
+	}
+	for name, poison := range map[string]func(tree string) error{
+		"the same size and time": func(tree string) error {
+			at := filepath.Join(tree, "d/b")
+			info, err := os.Stat(at)
+			return errors.Join(err, os.WriteFile(at, []byte("x"), 0o644), os.Chtimes(at, info.ModTime(), info.ModTime()))
+		},
+		"another file": func(tree string) error {
+			return errors.Join(os.WriteFile(filepath.Join(tree, "x"), []byte("x"), 0o644), os.Rename(filepath.Join(tree, "x"), filepath.Join(tree, "a")))
+		},
+		"a file more": func(tree string) error { return os.WriteFile(filepath.Join(tree, "d/conftest.py"), nil, 0o644) },
+		"a link": func(tree string) error {
+			return errors.Join(os.Remove(filepath.Join(tree, "l")), os.Symlink("b", filepath.Join(tree, "l")))
+		},
+		"a file less": func(tree string) error { return os.Remove(filepath.Join(tree, "a")) },
+	} {
+		b := base()
+		first := made(b)
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if b = base(); made(b) != first {
+			t.Errorf("%s: an untouched base was made anew", name)
+		}
+		if err := errors.Join(b.Close(), poison(filepath.Join(b.dir, "tree"))); err != nil {
+			t.Fatal(err)
+		}
+		b = base()
+		sh := newShadow(t, r, b, strings.ReplaceAll(name, " ", "-"))
+		if diff := cmp.Diff(map[string]string{"a": "0 a", "d/b": "0 b", "l": "-> a"}, files(t, sh.Root())); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestBaseIsMadeOnce by whoever comes first.
 func TestBaseIsMadeOnce(t *testing.T) {
 	f := newFixture(t).write(map[string]string{"a": "a"})
