@@ -42,14 +42,13 @@ func asUser(t *testing.T, uid uint32, tests ...string) {
 	dir := must(os.MkdirTemp("/tmp", "hostile-"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	exe, built, tmp := filepath.Join(dir, "hostile.test"), filepath.Join(dir, "built"), filepath.Join(dir, "tmp")
-	for from, to := range map[string]string{"/proc/self/exe": exe, build(t): built} {
-		if err := os.WriteFile(to, must(os.ReadFile(from))(t), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(tmp, 0o700), os.Chown(tmp, int(uid), int(uid))); err != nil {
+	if err := errors.Join(
+		os.Chmod(dir, 0o755), os.Mkdir(built, 0o755), os.Mkdir(tmp, 0o700), os.Chown(tmp, int(uid), int(uid)),
+		os.WriteFile(exe, must(os.ReadFile("/proc/self/exe"))(t), 0o755),
+	); err != nil {
 		t.Fatal(err)
 	}
+	build(t, built)
 	cmd := exec.CommandContext(t.Context(), exe, "-test.run", "^("+strings.Join(tests, "|")+")$/^(agent|test|held|solo)", "-test.v")
 	cmd.Dir = tmp
 	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "TMPDIR=" + tmp, "HOME=" + tmp, builtVariable + "=" + built}

@@ -27,7 +27,6 @@ import (
 
 	"github.com/bestof-dev/bestof/candidate/sandbox/docker/dockertest"
 	"github.com/bestof-dev/bestof/candidate/sandbox/hostile"
-	"github.com/bestof-dev/bestof/cmd/bestof/app"
 	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/orchestrator/record"
 	"github.com/bestof-dev/bestof/worktree"
@@ -42,9 +41,6 @@ func TestMain(m *testing.M) {
 	}
 	if code, ok := proc.Supervise(os.Args); ok {
 		syscall.Exit(code) // at once: the race detector makes os.Exit wait a second
-	}
-	if filepath.Base(os.Args[0]) == "bestof" {
-		syscall.Exit(app.Main(context.Background(), os.Args, app.Process{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Environ: os.Environ()}))
 	}
 	code := m.Run()
 	if installed.dir != "" {
@@ -167,15 +163,16 @@ var installed struct {
 func programs(t *testing.T) string {
 	t.Helper()
 	installed.once.Do(func() {
-		built := os.Getenv(builtVariable)
-		if built == "" {
-			built = build(t)
-		}
 		dir, err := os.MkdirTemp("", "hostile-programs-")
 		installed.dir, installed.err = dir, errors.Join(err, os.Chmod(dir, 0o755))
-		for from, to := range map[string]string{"/proc/self/exe": "bestof", built: "hostile"} {
-			b, err := os.ReadFile(from)
-			installed.err = errors.Join(installed.err, err, os.WriteFile(filepath.Join(dir, to), b, 0o755))
+		built := os.Getenv(builtVariable)
+		if built == "" {
+			build(t, dir)
+			return
+		}
+		for _, name := range programNames {
+			b, err := os.ReadFile(filepath.Join(built, name))
+			installed.err = errors.Join(installed.err, err, os.WriteFile(filepath.Join(dir, name), b, 0o755))
 		}
 	})
 	if installed.err != nil {
@@ -184,16 +181,19 @@ func programs(t *testing.T) string {
 	return installed.dir
 }
 
-// build makes the hostile program, static, so that it runs in any container.
-func build(t *testing.T) string {
+// programNames are what build makes: the product as people have it, and the
+// attacks, both static, so that they run in any container.
+var programNames = []string{"bestof", "hostile"}
+
+func build(t *testing.T, dir string) {
 	t.Helper()
-	to := filepath.Join(t.TempDir(), "hostile")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", to, "./program")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build the hostile program: %v: %s", err, out)
+	for i, source := range []string{"../../../cmd/bestof", "./program"} {
+		cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, programNames[i]), source)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("build %s: %v: %s", programNames[i], err, out)
+		}
 	}
-	return to
 }
 
 // services are what an operator has running: a process with a secret, and
