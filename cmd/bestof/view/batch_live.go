@@ -1,15 +1,11 @@
 package view
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"sync"
 	"time"
-
-	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/colorprofile"
 
 	"github.com/bestof-dev/bestof/candidate"
 	"github.com/bestof-dev/bestof/internal/term"
@@ -113,13 +109,9 @@ func tallyOf(t *progress.Totals, now time.Time) string {
 }
 
 // BatchLive keeps a table of the candidates that run on a terminal, with the
-// totals above it. Like Live it reads no input.
+// totals above it.
 type BatchLive struct {
-	program *tea.Program
-	done    chan error
-	restore func()
-	closing sync.Once
-	err     error
+	*screen
 
 	mu     sync.Mutex
 	totals progress.Totals
@@ -127,39 +119,17 @@ type BatchLive struct {
 
 // NewBatchLive starts a table on s.Err.
 func NewBatchLive(s term.Streams, now func() time.Time) *BatchLive {
-	look := s.ErrLook()
-	width, height := term.Size(s.Err)
-	restore := hideControlKeys(s.Err)
-	l := startBatchLive(s.Err, look, width, height, s.Env, now)
-	l.restore = restore
+	l := &BatchLive{}
+	l.screen = openScreen(s, l.drawing(now))
 	return l
 }
 
-func startBatchLive(w io.Writer, look term.Look, width, height int, env func(string) (string, bool), now func() time.Time) *BatchLive {
-	var environ []string
-	if env != nil {
-		for _, name := range []string{"TERM", "COLUMNS", "LINES"} {
-			if v, ok := env(name); ok {
-				environ = append(environ, name+"="+v)
-			}
-		}
+func (l *BatchLive) drawing(now func() time.Time) drawing {
+	return func(look term.Look, height int) string {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return drawBatch(&l.totals, look, height, now())
 	}
-	profile := colorprofile.ASCII
-	if look.Color {
-		profile = colorprofile.ANSI256
-	}
-	l := &BatchLive{done: make(chan error, 1), restore: func() {}}
-	l.program = tea.NewProgram(
-		&batchTable{live: l, look: look, width: width, height: height, now: now},
-		tea.WithOutput(w), tea.WithInput(nil), tea.WithoutSignalHandler(),
-		tea.WithEnvironment(environ), tea.WithColorProfile(profile),
-		tea.WithWindowSize(width, height), tea.WithFPS(int(2*time.Second/frame)),
-	)
-	go func() {
-		_, err := l.program.Run()
-		l.done <- err
-	}()
-	return l
 }
 
 // Publish never waits for the terminal.
@@ -167,53 +137,6 @@ func (l *BatchLive) Publish(e progress.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.totals.Fold(e)
-}
-
-// Close draws the last state and returns when nothing more will be written.
-func (l *BatchLive) Close() error {
-	l.closing.Do(func() {
-		l.program.Quit()
-		if err := <-l.done; err != nil && !errors.Is(err, tea.ErrProgramKilled) {
-			l.err = fmt.Errorf("live table: %w", err)
-		}
-		l.restore()
-	})
-	return l.err
-}
-
-// batchTable is the bubbletea model.
-type batchTable struct {
-	live          *BatchLive
-	look          term.Look
-	width, height int
-	now           func() time.Time
-}
-
-func (t *batchTable) Init() tea.Cmd { return again() }
-
-func (t *batchTable) Update(m tea.Msg) (tea.Model, tea.Cmd) {
-	switch m := m.(type) {
-	case tea.WindowSizeMsg:
-		next := *t
-		next.width, next.height = m.Width, m.Height
-		return &next, nil
-	case tick:
-		return t, again()
-	}
-	return t, nil
-}
-
-func (t *batchTable) View() tea.View {
-	t.live.mu.Lock()
-	defer t.live.mu.Unlock()
-	look := t.look
-	look.Width = t.width
-	content := drawBatch(&t.live.totals, look, t.height-1, t.now()) + "\n"
-	v := tea.NewView(content)
-	v.DisableBracketedPasteMode = true
-	v.Cursor = tea.NewCursor(0, strings.Count(content, "\n"))
-	v.Cursor.Shape, v.Cursor.Blink = -1, false // as in Live
-	return v
 }
 
 // drawBatch is a frame of at most height lines and look.Width cells.

@@ -88,7 +88,8 @@ func TestBatchFrame(t *testing.T) {
 
 func TestBatchLive(t *testing.T) {
 	var out bytes.Buffer
-	l := startBatchLive(&out, term.Look{Motion: true, Width: 80, UTF8: true}, 80, 24, nil, func() time.Time { return batchNoon.Add(time.Hour) })
+	l := &BatchLive{}
+	l.screen = startScreen(&out, term.Look{Motion: true, Width: 80, UTF8: true}, 80, 24, nil, l.drawing(func() time.Time { return batchNoon.Add(time.Hour) }))
 	for _, e := range batchEvents("") {
 		l.Publish(e)
 	}

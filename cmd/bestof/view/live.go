@@ -1,36 +1,21 @@
 package view
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"time"
-
-	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/colorprofile"
 
 	"github.com/bestof-dev/bestof/candidate"
 	"github.com/bestof-dev/bestof/internal/term"
 	"github.com/bestof-dev/bestof/orchestrator/event"
 )
 
-// frame is how often the table is drawn again.
-const frame = 100 * time.Millisecond
-
-// Live keeps a table of the run on a terminal, below whatever was there. It
-// reads no input, and the one mode that it changes until Close is that control
-// keys are not shown, so signals reach the program and nothing that matters is
-// left when the process is killed. Where the cursor cannot be moved it is a
-// Plain.
+// Live keeps a table of the run on a terminal; where the cursor cannot be moved
+// it is a Plain.
 type Live struct {
-	plain   *Plain
-	program *tea.Program
-	done    chan error
-	restore func() // puts the terminal's mode back
-	closing sync.Once
-	err     error
+	*screen
+	plain *Plain
 
 	mu  sync.Mutex
 	run run
@@ -39,42 +24,20 @@ type Live struct {
 // NewLive starts a table on s.Err. now is the clock that elapsed times are read
 // from.
 func NewLive(s term.Streams, now func() time.Time) *Live {
-	look := s.ErrLook()
-	if !look.Motion {
+	if look := s.ErrLook(); !look.Motion {
 		return &Live{plain: NewPlain(s.Err, look)}
 	}
-	width, height := term.Size(s.Err)
-	restore := hideControlKeys(s.Err)
-	l := startLive(s.Err, look, width, height, s.Env, now)
-	l.restore = restore
+	l := &Live{}
+	l.screen = openScreen(s, l.drawing(now))
 	return l
 }
 
-func startLive(w io.Writer, look term.Look, width, height int, env func(string) (string, bool), now func() time.Time) *Live {
-	var environ []string
-	if env != nil {
-		for _, name := range []string{"TERM", "COLUMNS", "LINES"} {
-			if v, ok := env(name); ok {
-				environ = append(environ, name+"="+v)
-			}
-		}
+func (l *Live) drawing(now func() time.Time) drawing {
+	return func(look term.Look, height int) string {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return drawTable(&l.run, look, height, now())
 	}
-	profile := colorprofile.ASCII
-	if look.Color {
-		profile = colorprofile.ANSI256
-	}
-	l := &Live{done: make(chan error, 1), restore: func() {}}
-	l.program = tea.NewProgram(
-		&table{live: l, look: look, width: width, height: height, now: now},
-		tea.WithOutput(w), tea.WithInput(nil), tea.WithoutSignalHandler(),
-		tea.WithEnvironment(environ), tea.WithColorProfile(profile),
-		tea.WithWindowSize(width, height), tea.WithFPS(int(2*time.Second/frame)),
-	)
-	go func() {
-		_, err := l.program.Run()
-		l.done <- err
-	}()
-	return l
 }
 
 // Publish never waits for the terminal: the event is folded now and shown with
@@ -89,62 +52,12 @@ func (l *Live) Publish(e event.Event) {
 	l.run.fold(e)
 }
 
-// Close draws the last state, leaves it on the screen and returns when nothing
-// more will be written. It may be called more than once.
+// Close ends the display.
 func (l *Live) Close() error {
 	if l.plain != nil {
 		return l.plain.Close()
 	}
-	l.closing.Do(func() {
-		l.program.Quit()
-		if err := <-l.done; err != nil && !errors.Is(err, tea.ErrProgramKilled) {
-			l.err = fmt.Errorf("live table: %w", err)
-		}
-		l.restore()
-	})
-	return l.err
-}
-
-// table is the bubbletea model: the size of the screen, and a Live to read.
-type table struct {
-	live          *Live
-	look          term.Look
-	width, height int
-	now           func() time.Time
-}
-
-type tick struct{}
-
-func again() tea.Cmd { return tea.Tick(frame, func(time.Time) tea.Msg { return tick{} }) }
-
-func (t *table) Init() tea.Cmd { return again() }
-
-func (t *table) Update(m tea.Msg) (tea.Model, tea.Cmd) {
-	switch m := m.(type) {
-	case tea.WindowSizeMsg:
-		next := *t
-		next.width, next.height = m.Width, m.Height
-		return &next, nil
-	case tick:
-		return t, again()
-	}
-	return t, nil
-}
-
-func (t *table) View() tea.View {
-	t.live.mu.Lock()
-	defer t.live.mu.Unlock()
-	look := t.look
-	look.Width = t.width
-	// The line after the table is where the cursor rests, so that whatever is
-	// written after us, by whomever, begins on a line of its own.
-	content := drawTable(&t.live.run, look, t.height-1, t.now()) + "\n"
-	v := tea.NewView(content)
-	v.DisableBracketedPasteMode = true
-	v.Cursor = tea.NewCursor(0, strings.Count(content, "\n"))
-	// The one pair of values that bubbletea encodes as "no change of style".
-	v.Cursor.Shape, v.Cursor.Blink = -1, false
-	return v
+	return l.screen.Close()
 }
 
 // drawTable is a frame of at most height lines and look.Width cells.

@@ -318,7 +318,8 @@ func TestLiveIsPlainWhereTheCursorCannotMove(t *testing.T) {
 func TestPublishDoesNotWaitForTheTerminal(t *testing.T) {
 	r, w := io.Pipe() // unread: every write blocks
 	look := term.Look{Terminal: true, Motion: true, Width: 80}
-	l := startLive(w, look, 80, 24, nil, clock)
+	l := &Live{}
+	l.screen = startScreen(w, look, 80, 24, nil, l.drawing(clock))
 	published := make(chan struct{})
 	go func() {
 		for range 1000 {
