@@ -177,6 +177,7 @@ func observeTests(a adapter, dir string, base *Expected, timeout time.Duration, 
 	defer cancel()
 	began := time.Now()
 	seen, err := a.observe(ctx, r)
+	seen.movable([2]string{resolved(dir), "(tree)"}, [2]string{dir, "(tree)"}, [2]string{os.Getenv("HOME"), "(home)"})
 	o := Observation{Seen: seen, Took: time.Since(began)}
 	switch {
 	case r.ended.timedOut || ctx.Err() != nil:

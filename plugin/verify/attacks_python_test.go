@@ -61,6 +61,7 @@ func TestAttacksUnittest(t *testing.T) {
 		attack{"the code of an assertion replaced", wrongPython("import unittest\ndef none(self, first, second, msg=None): pass\nunittest.TestCase.assertEqual.__code__ = none.__code__", ""), Forgeable},
 		attack{"a result replaced", wrongPython("import unittest\nunittest.TestResult.wasSuccessful = lambda s: True\nunittest.TestResult.addFailure = lambda *a: None", ""), wrong},
 		attack{"loading replaced", wrongPython("import unittest\nunittest.TestLoader.getTestCaseNames = lambda s, c: ['test_one']", ""), Forgeable},
+		attack{"what mocks assert replaced", with(p.right, tree{"calc.py": "import unittest.mock\nunittest.mock.NonCallableMock.assert_called_with = lambda *a, **k: None\n" + p.right["calc.py"]}), Forgeable},
 		attack{"running replaced", wrongPython("import unittest\nunittest.TestCase.run = lambda s, r: (r.startTest(s), r.addSuccess(s), r.stopTest(s))", ""), Forgeable},
 		attack{"running replaced, and put back", wrongPython("import unittest\nold = unittest.TestCase.run\ndef run(s, r):\n    if s._testMethodName != 'test_add': return old(s, r)\n    unittest.TestCase.run = old\n    r.startTest(s); r.addSuccess(s); r.stopTest(s)\nunittest.TestCase.run = run", ""), Forgeable},
 		attack{"a skip on import", wrongPython("import unittest\nraise unittest.SkipTest('x')", ""), FewerTests},
@@ -125,6 +126,8 @@ func TestBaseThatDoesNotLoad(t *testing.T) {
 			attack{"exit", wrongPython("os._exit(0)", ""), Forgeable},
 			attack{"skips", wrongPython("import unittest", "raise unittest.SkipTest()"), FewerTests},
 			attack{"wrong", unittestProject.files, wrong},
+			attack{"a test put in another's place", tree{"calc.py": "import sys, unittest\n\ndef add(a, b):\n    sys.modules['test_calc'].Calc.test_one = unittest.TestCase.tearDown\n    return a + b\n\ndef one():\n    return 2\n"}, Forgeable},
+			attack{"a test kept quiet", tree{"calc.py": "import sys\n\ndef add(a, b):\n    calc = sys.modules['test_calc'].Calc\n    old = calc.test_one\n    def test_one(self):\n        try: old(self)\n        except AssertionError: pass\n    calc.test_one = test_one\n    return a + b\n"}, Forgeable},
 		)
 		if base := p.base(t, wire.Failed); base.Expected.Count() != 3 {
 			t.Errorf("%+v", base.Expected)

@@ -133,7 +133,7 @@ func (c *cargoTests) broken(r *rig, why string) []SeenUnit {
 	return units
 }
 
-var cargoTestSource = regexp.MustCompile(`#\[(?:\w+::)*test\b[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*(?:pub\s+)?(?:async\s+)?fn\s+(\w+)`)
+var cargoTestSource = regexp.MustCompile(`(?:#\[[^\]]*\]\s*)*?#\[(?:\w+::)*test\b[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*(?:pub\s+)?(?:async\s+)?fn\s+(\w+)`)
 
 // failedBuild is what is known of a tree that does not build: on the base, the
 // tests that the files of integration tests declare.
@@ -149,7 +149,9 @@ func (c *cargoTests) failedBuild(r *rig, roots []string, code int) Seen {
 		}
 		u := SeenUnit{Name: "test " + strings.TrimSuffix(filepath.Base(root), ".rs")}
 		for _, m := range cargoTestSource.FindAllSubmatch(src, -1) {
-			u.Alike = append(u.Alike, u.Name+"::"+string(m[1]))
+			if !bytes.Contains(m[0], []byte("#[ignore")) {
+				u.Alike = append(u.Alike, u.Name+"::"+string(m[1]))
+			}
 		}
 		if len(u.Alike) > 0 {
 			seen.Units = append(seen.Units, u)

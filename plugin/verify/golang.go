@@ -32,6 +32,7 @@ type goTests struct {
 	packages []string
 	args     []string // -args and what follows
 	filter   string   // of -run
+	skip     string   // of -skip, which is among the flags too
 }
 
 // goSwitches are the flags of go test that take no value.
@@ -70,9 +71,14 @@ func recogniseGo(prefix, argv []string) adapter {
 			}
 			value = rest[1]
 		}
-		if name == "run" {
+		switch name {
+		case "run":
 			g.filter = value
-		} else {
+		case "failfast": // the canary of one package would keep the next from running
+		case "skip":
+			g.skip = value
+			fallthrough
+		default:
 			g.flags = append(g.flags, rest[:taken]...)
 		}
 		rest = rest[taken:]
@@ -109,7 +115,7 @@ func (g *goTests) observe(ctx context.Context, r *rig) (Seen, error) {
 	}
 	shown := proc.NewCapture(clip, clip, r.show)
 	events := &goEvents{canary: canary, token: r.token, show: shown, said: map[string]bool{}}
-	events.seen.Tells = true
+	events.seen.Tells, events.seen.OwnSkips = true, true
 	ran, err := r.run(ctx, command{argv: join(argv, g.packages, g.args), stdout: events})
 	if err != nil {
 		return Seen{}, err
@@ -253,7 +259,7 @@ func (g *goTests) sourceTests(p goPackage) []string {
 			continue
 		}
 		for _, test := range goTestNames(src) {
-			if goRuns(g.filter, test) {
+			if goRuns(g.filter, test) && !goSkips(g.skip, test) {
 				ids = append(ids, p.ImportPath+"."+test)
 			}
 		}
@@ -293,6 +299,17 @@ func goRuns(filter, test string) bool {
 	for part := range strings.SplitSeq(filter, "|") {
 		top, _, _ := strings.Cut(part, "/")
 		if re, err := regexp.Compile(top); err == nil && re.MatchString(test) {
+			return true
+		}
+	}
+	return false
+}
+
+// goSkips reports whether -skip would leave out a top-level test, and not only
+// some of its subtests.
+func goSkips(skip, test string) bool {
+	for part := range strings.SplitSeq(skip, "|") {
+		if part != "" && !strings.Contains(part, "/") && goRuns(part, test) {
 			return true
 		}
 	}

@@ -159,13 +159,17 @@ func readNode(events, ends []byte, nonce, token, dir string) Seen {
 	})
 	ended := map[string]bool{}
 	eachLine(ends, token, func(line []byte) {
-		var fields [2]json.RawMessage
+		var fields [3]json.RawMessage
 		var file string
 		var replaced []string
 		if json.Unmarshal(line, &fields) != nil || json.Unmarshal(fields[0], &file) != nil || json.Unmarshal(fields[1], &replaced) != nil {
 			return
 		}
 		u := seen.unit(relative(dir, file))
+		if fields[2] != nil { // it threw
+			u.add(u.Name, TestFailed)
+			return
+		}
 		ended[u.Name] = true
 		if len(replaced) > 0 {
 			u.Broken = "what tests check with was replaced while they ran: " + few(replaced)

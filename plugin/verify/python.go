@@ -107,7 +107,7 @@ func (p *pythonTests) observe(ctx context.Context, r *rig) (Seen, error) {
 	settings, err := json.Marshal(map[string]any{
 		"mode": p.mode, "report": report.Name(), "token": r.token, "nonce": r.nonce, "path": p.path,
 		"user": !slices.Contains(p.argv, "-I") && !slices.Contains(p.argv, "-s"),
-		"args": append([]string{}, p.args...), "patched": r.patched(),
+		"args": append([]string{}, p.args...), "patched": r.patched(), "base": r.base == nil,
 	})
 	if err != nil {
 		return Seen{}, err

@@ -11,6 +11,7 @@ the tree can stand in for them. SETTINGS is a JSON file with:
   path    what the command itself puts first on sys.path: "cwd", or ""
   user    whether the command sees the user's own site-packages
   patched the names that are known to be replaced on the base
+  base    whether this is the base, of which as much as can be is to be known
 All these files are gone before a line of the tree runs.
 """
 import ast
@@ -82,8 +83,17 @@ def integrity(prefixes, known, modules=sys.modules, getattr=getattr, vars=vars, 
     return replaced
 
 
-def genuineness(known, compilers, unwrap, open=open):
-    """A function that tells whether a test's code is what its source says."""
+def of_the_tests(path, top):
+    """Whether a file, by its place, is no part of what is tested: such files
+    below the tree are protected."""
+    *folders, name = os.path.relpath(os.path.abspath(path), top).split(os.sep)
+    return (folders[:1] == [".."] or {"tests", "test", "site-packages"} & set(folders) or name in ("conftest.py", "tests.py")
+            or name.startswith("test_") or name.endswith("_test.py"))
+
+
+def genuineness(known, compilers, unwrap, open=open, getattr=getattr, of_the_tests=of_the_tests, top=os.getcwd()):
+    """A function that tells whether a test's code is what its source says, or
+    what it inherits, or was wrapped in, says in a source of the tests."""
     seen = {}
 
     def codes(code):
@@ -92,9 +102,7 @@ def genuineness(known, compilers, unwrap, open=open):
             if isinstance(const, type(code)):
                 yield from codes(const)
 
-    def genuine(label, function, path):
-        if label in known:
-            return True
+    def sources(path):
         if path not in seen:
             seen[path] = set()
             for compiled in compilers:
@@ -102,8 +110,29 @@ def genuineness(known, compilers, unwrap, open=open):
                     seen[path].update(codes(compiled(path)))
                 except Exception:
                     pass
+        return seen[path]
+
+    def inner(function):
         function = unwrap(function)
-        return getattr(getattr(function, "__func__", function), "__code__", None) in seen[path]
+        function = getattr(getattr(function, "hypothesis", None), "inner_test", function)
+        return getattr(function, "__func__", function)
+
+    def genuine(label, function, path):
+        name, layers = label.replace(":", ".").split(".")[-1], [inner(function)]
+        for layer in layers:  # which grows
+            code = getattr(layer, "__code__", None)
+            if label in known or code in sources(path):
+                return True
+            if code is None or len(layers) > 20 or not of_the_tests(code.co_filename, top) or code not in sources(code.co_filename):
+                continue
+            if code.co_name == name:
+                return True
+            for cell in layer.__closure__ or ():
+                try:
+                    layers.append(inner(cell.cell_contents))
+                except ValueError:
+                    pass  # it is empty
+        return False
     return genuine
 
 
@@ -112,20 +141,34 @@ def plainly(path):
         return compile(f.read(), path, "exec", dont_inherit=True)
 
 
+SKIPS = {"skip", "skipIf", "skipif", "skipUnless", "skipTest", "SkipTest", "importorskip", "xfail", "expectedFailure"}
+
+
+def mentions(words, *nodes):
+    return any((getattr(n, "attr", None) or getattr(n, "id", None)) in words for node in nodes for n in ast.walk(node))
+
+
 def tests_in(path):
-    """The tests that a source declares: (class or "", function)."""
+    """The tests that a source declares, as (class or "", function), but for
+    those that it says may be skipped, or are expected to fail."""
     try:
         with open(path, "rb") as f:
             tree = ast.parse(f.read())
     except (OSError, SyntaxError, ValueError):
         return
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+    def marks(body):  # names that are given to such a decorator
+        return {t.id for n in body if isinstance(n, ast.Assign) and mentions(SKIPS, n.value) for t in n.targets if isinstance(t, ast.Name)}
+    words = SKIPS | marks(tree.body)
+    if "pytestmark" in words:
+        return
     for node in tree.body:
-        if isinstance(node, functions) and node.name.startswith("test"):
+        if isinstance(node, functions) and node.name.startswith("test") and not mentions(words, node):
             yield "", node.name
-        if isinstance(node, ast.ClassDef):
+        if isinstance(node, ast.ClassDef) and not mentions(words, *node.decorator_list) and "pytestmark" not in marks(node.body):
             for inner in node.body:
-                if isinstance(inner, functions) and inner.name.startswith("test"):
+                if isinstance(inner, functions) and inner.name.startswith("test") and not mentions(words, inner):
                     yield node.name, inner.name
 
 
@@ -150,6 +193,7 @@ def as_the_command_has_it():
 def run_unittest():
     import unittest
     import unittest.async_case  # noqa: F401: loaded late otherwise
+    import unittest.mock  # noqa: F401
     import inspect
     name = "test_bestof_" + S["nonce"]
     replaced = integrity({"unittest"}, set(S["patched"]))
@@ -173,6 +217,15 @@ def run_unittest():
                     return path
         return ""
 
+    ids = []
+
+    def flat(suite):
+        for test in suite:
+            if isinstance(test, unittest.BaseTestSuite):
+                flat(test)
+            elif test is not None:
+                ids.append(test.id())
+
     class Result(unittest.TextTestResult):
         def tell(self, test, status, words=""):
             if isinstance(test, Canary):
@@ -180,10 +233,17 @@ def run_unittest():
             elif test.__class__.__name__ == "_FailedTest":
                 report("broken", test._testMethodName)
                 module = sys.modules.get(test._testMethodName)
-                path = getattr(module, "__file__", None) or test._testMethodName.replace(".", os.sep) + ".py"
+                path = getattr(module, "__file__", None) or source_of(test._testMethodName)
                 for group, function in tests_in(path):
                     if group:
                         report("alike", "%s.%s.%s" % (test._testMethodName, group, function))
+            elif test.__class__.__name__ == "_ErrorHolder":  # of what is set up for a class or a module
+                if status == "failed":
+                    report("broken", test.id())
+                    place = test.id().partition("(")[2].rstrip(")") + "."
+                    for one in ids:
+                        if one.startswith(place):
+                            report("alike", one)
             else:
                 check()
                 report("test", test.id(), status)
@@ -244,6 +304,7 @@ def run_unittest():
 
         def run(self, test):
             check()  # what was replaced may put itself back when it is used
+            flat(test)
             result = super().run(unittest.TestSuite([test, Canary(name)]))
             check()
             report("end", 0)
@@ -259,6 +320,7 @@ def run_pytest():
     import pytest
     import _pytest.unittest  # noqa: F401: loaded late otherwise
     import unittest.async_case  # noqa: F401
+    import unittest.mock  # noqa: F401
     import inspect
     import pathlib
     import _pytest.assertion.rewrite as rewrite
@@ -295,7 +357,8 @@ def run_pytest():
                 report("listed", item.nodeid)
             places = sorted({os.path.dirname(str(item.path)) for item in items})[:64] or [os.getcwd()]
             for place in places:  # so that what applies to the tests there applies to it
-                canary, = pytest.Module.from_parent(session, path=pathlib.Path(source)).collect()
+                module = pytest.Module.from_parent(session, path=pathlib.Path(source))
+                canary = pytest.Function.from_parent(module, name=name)  # whatever tests are called here
                 canary.path = pathlib.Path(place, name + ".py")
                 items.append(canary)
                 self.canaries.append(canary)
@@ -361,6 +424,10 @@ def run_pytest():
 
         def pytest_configure(self, config):
             self.root = getattr(config, "rootpath", None) or config.rootdir
+            if S["base"]:  # what can be loaded runs, so that it is known what it does
+                config.option.continue_on_collection_errors = True
+            if getattr(config.option, "dist", "no") != "no":  # pytest-xdist's, which looks at it last
+                config.option.dist = "no"  # or tests run in processes that report elsewhere
 
         @pytest.hookimpl(trylast=True)
         def pytest_sessionfinish(self, session, exitstatus):
