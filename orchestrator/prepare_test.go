@@ -11,6 +11,7 @@ import (
 	"github.com/bestof-dev/bestof/candidate"
 	"github.com/bestof-dev/bestof/candidate/sandbox"
 	"github.com/bestof-dev/bestof/candidate/sandbox/fake"
+	"github.com/bestof-dev/bestof/internal/hosts"
 	"github.com/bestof-dev/bestof/orchestrator/event"
 	"github.com/bestof-dev/bestof/orchestrator/record"
 )
@@ -113,6 +114,22 @@ func TestWarm(t *testing.T) {
 	}
 	if m := w.Misuse(); len(m) > 0 {
 		t.Errorf("the sandbox was misused: %s", strings.Join(m, "; "))
+	}
+}
+
+// A container cannot be begun for who reaches hosts: it would be another one
+// than the candidate needs.
+func TestWarmWithAProxy(t *testing.T) {
+	w := &warming{told: make(chan struct{}, 10)}
+	w.Sandbox = fake.New(sandbox.Options{}, map[string]fake.Program{"check": check, self: plugin, "fix": writes("right\n")})
+	s := newStage(t, w, "fix", "fix")
+	s.cfg.Settings.Jobs, s.cfg.Settings.Warm = 1, true
+	for i := range s.cfg.Seats {
+		s.cfg.Seats[i].Reach = []hosts.Rule{{Name: "api.example.com"}}
+	}
+	doc := s.run(t)
+	if got := outcomes(doc); !slices.Equal(got, []candidate.Outcome{candidate.Met, candidate.Met}) || len(w.begun) > 0 {
+		t.Errorf("outcomes %v, %d were begun", got, len(w.begun))
 	}
 }
 

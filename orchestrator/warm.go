@@ -64,6 +64,9 @@ func (t *turn) goAhead(ctx context.Context, i int) {
 			return // its own attempt says why
 		}
 		a.shadow = sh
+		if len(seat.Reach) > 0 {
+			return // its sockets, which a container has to be made with, are opened when it works
+		}
 		a.drop = t.box(seat.Number, phaseAgent).(labelled).Warm(ctx, sandbox.Spec{
 			Argv: []string{"-"}, Root: sh.Root(), Home: sh.Home(), Enter: sandbox.Entry(sh.Enter()), Seen: t.seen(),
 			Binds: []sandbox.Bind{{Source: t.Self, Target: t.Self}}, Network: agentNetwork(t.Settings.Network), Timeout: time.Second,
