@@ -42,9 +42,11 @@ def reporter(fd, token, write=os.write, dumps=json.dumps, owner=os.getpid(), get
 report = reporter(_fd, S["token"])
 
 
+plain = (type(lambda: 0), type, staticmethod, classmethod, property)
+
+
 def callables(module):
     """The functions, and those of classes, with the names they go by."""
-    plain = (type(callables), type, staticmethod, classmethod, property)
     for name, value in list(vars(module).items()):
         if isinstance(value, plain) and not name.startswith("__warning"):
             yield module.__name__ + "." + name, vars(module), name, value
@@ -59,13 +61,15 @@ def code_of(value):
     return getattr(value, "__code__", None), getattr(value, "__defaults__", None)
 
 
-def integrity(prefixes, known, modules=sys.modules, getattr=getattr, vars=vars, isinstance=isinstance, type=type, code_of=code_of):
+def integrity(prefixes, known, modules=sys.modules, getattr=getattr, vars=vars, isinstance=isinstance, type=type, code_of=code_of, plain=plain):
     """A function that lists what was replaced of a runner since now."""
-    kept = []
+    kept, classes = [], {}
     for name, module in list(modules.items()):
         if module is not None and name.split(".")[0] in prefixes:
             for label, holder, key, value in callables(module):
                 kept.append((label, holder, key, value, code_of(value)))
+                if isinstance(value, type) and value.__module__ == name:
+                    classes[value] = label, len(vars(value)), set(vars(value))
     import builtins
     loose = {"open", "print", "input", "exit", "quit", "breakpoint", "__import__", "_"}
     for key, value in list(vars(builtins).items()):
@@ -78,8 +82,14 @@ def integrity(prefixes, known, modules=sys.modules, getattr=getattr, vars=vars, 
             now = (holder if isinstance(holder, dict_type) else vars(holder)).get(key)
             if (now is not value or code[0] is not None and code_of(value)[0] is not code[0]) and label not in known:
                 out.append(label)
+        for holder, (label, size, names) in classes.items():
+            if len(vars(holder)) != size:  # does something new stand before what it inherits?
+                for key in set_type(vars(holder)) - names:
+                    value = vars(holder)[key]
+                    if (is_callable(value) or isinstance(value, plain)) and any_of(key in vars(c) for c in holder.__mro__[1:]) and label + "." + key not in known:
+                        out.append(label + "." + key)
         return out
-    dict_type = dict
+    dict_type, set_type, any_of, is_callable = dict, set, any, callable
     return replaced
 
 
@@ -336,7 +346,7 @@ def run_pytest():
     for part in _pytest.config.default_plugins:
         importlib.import_module("_pytest." + part)
     known = set(S["patched"])
-    replaced = integrity({"_pytest", "pluggy", "unittest"}, known)
+    replaced = integrity({"_pytest", "pytest", "pluggy", "unittest"}, known)
 
     class Plugin:
         def __init__(self):
