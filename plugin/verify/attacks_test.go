@@ -119,6 +119,7 @@ func (p project) try(t *testing.T, attacks ...attack) {
 	base := p.base(t, wire.Failed)
 	for _, a := range append([]attack{{"honest", p.right, honest}, {"unchanged", nil, wrong}}, attacks...) {
 		t.Run(a.name, func(t *testing.T) {
+			t.Parallel()
 			e, reason, answer := p.verified(t, base, a.change)
 			ok := reason == a.want
 			switch a.want {

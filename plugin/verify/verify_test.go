@@ -51,7 +51,7 @@ func plugin(t *testing.T, stdin []byte, args ...string) answerOf {
 	}
 	cmd := exec.Command(self, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "BESTOF_TEST_AS_PLUGIN=1", "PYTHONDONTWRITEBYTECODE=1"}
-	cmd.Env = append(cmd.Env, "GOFLAGS=", "GOCACHE="+goCache()) // or all of the library is built again
+	cmd.Env = append(cmd.Env, "GOFLAGS=", "GOCACHE="+goCache(), "GORACE=atexit_sleep_ms=0") // or all of the library is built again, and every end waits
 	cmd.Stdin = bytes.NewReader(stdin)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
