@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -79,6 +81,10 @@ func (p *Proxy) ListenFor(socket, base string) error {
 				return
 			}
 			defer p.work.Done()
+			if slices.Contains(strings.Split(r.URL.Path, "/"), "..") {
+				http.Error(w, "bestof: a path may not lead above the base URL", http.StatusBadRequest)
+				return
+			}
 			front.ServeHTTP(w, r)
 		}),
 	}

@@ -460,6 +460,14 @@ func TestBase(t *testing.T) {
 			t.Errorf("%s for %s: %d %q, %v", c.base, c.rules, res.StatusCode, got, err)
 		}
 		if c.want != "502" {
+			for _, above := range []string{"/../admin", "/a/%2e%2e/%2e%2e/admin", "/a%2f..%2f..%2fadmin"} {
+				res := get(above)
+				said, _ := io.ReadAll(res.Body)
+				res.Body.Close()
+				if res.StatusCode != http.StatusBadRequest {
+					t.Errorf("%s leads above the base URL: %s", above, said)
+				}
+			}
 			stream := get("/stream")
 			if line, err := bufio.NewReader(stream.Body).ReadString('\n'); err != nil || line == "" {
 				t.Errorf("a stream says %q, %v", line, err)
