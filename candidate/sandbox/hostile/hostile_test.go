@@ -56,9 +56,21 @@ func asUser(t *testing.T, uid uint32, tests ...string) {
 	out, err := cmd.CombinedOutput()
 	for _, test := range tests {
 		if err != nil || !bytes.Contains(out, []byte("--- PASS: "+test)) {
-			t.Fatalf("as user %d: %v\n%s", uid, err, out)
+			t.Fatalf("as user %d: %v\n%s", uid, err, withoutProgress(out))
 		}
 	}
+}
+
+// withoutProgress is a verbose test's output without the lines that only say
+// which test is at work or has passed, so that a failure is not lost among them.
+func withoutProgress(out []byte) string {
+	kept := strings.Builder{}
+	for line := range strings.Lines(string(out)) {
+		if text := strings.TrimSpace(line); !strings.HasPrefix(text, "=== ") && !strings.HasPrefix(text, "--- PASS") {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
 }
 
 // A batch is one run: attacks of the same phase.
