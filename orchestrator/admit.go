@@ -37,5 +37,25 @@ func (t *turn) seat(ctx context.Context, i int) candidate.Outcome {
 		}
 		defer release()
 	}
+	if t.Slot != nil {
+		release, err := t.Slot(ctx, func() { t.notice("%s waits: this machine runs as many candidates as it may", n.ID()) })
+		switch {
+		case ctx.Err() != nil && err != nil:
+			return candidate.Cancelled
+		case err != nil:
+			return t.unhoused(i, err)
+		}
+		defer release()
+	}
 	return t.live(ctx, i)
+}
+
+// unhoused is the end of a candidate for which the host had no slot, because it
+// could not keep them.
+func (t *turn) unhoused(i int, err error) candidate.Outcome {
+	t.record(i, func(c *record.Candidate) {
+		c.State, c.Outcome, c.Detail = candidate.Done, candidate.Infrastructure, err.Error()
+	})
+	t.show(i)
+	return candidate.Infrastructure
 }

@@ -115,6 +115,10 @@ type Config struct {
 	// beginning. Candidates of several runs can share a limit by it, besides
 	// Settings.Jobs. It may be nil.
 	Admit func(ctx context.Context, n candidate.Number) (release func(), err error)
+	// Slot is asked after Admit, in the same way, for a limit that other
+	// processes share. It calls waits when the candidate has to wait, and may be
+	// nil.
+	Slot func(ctx context.Context, waits func()) (release func(), err error)
 	// Used is told what a candidate's agent reports that it used so far, in
 	// all its rounds and attempts. It must not block, and may be nil.
 	Used   func(n candidate.Number, u Usage)

@@ -29,6 +29,7 @@ type fileConfig struct {
 	Hooks   map[string][]hookSettings `toml:"hooks"`
 	Keep    keepSettings              `toml:"keep"`
 	MCP     mcpSettings               `toml:"mcp"` // of the operator's file only; see mcpConfig
+	Machine machineSettings           `toml:"machine"`
 }
 
 type runSettings struct {
@@ -108,6 +109,11 @@ type hookSettings struct {
 	from    string   // where it is written
 }
 
+// machineSettings count in the operator's file only.
+type machineSettings struct {
+	Candidates *int `toml:"candidates"` // that run at once, of all runs, batches and jobs together
+}
+
 type keepSettings struct {
 	Runs  *int      `toml:"runs"`
 	Older *duration `toml:"older_than"`
@@ -161,6 +167,9 @@ func loadConfig(home, top string, trust bool) (cfg fileConfig, notices []string,
 	project.Sandbox.below(top)
 	if project.MCP != (mcpSettings{}) {
 		notices = append(notices, name+": [mcp] counts for nothing: it belongs into $BESTOF_HOME/config.toml")
+	}
+	if project.Machine != (machineSettings{}) {
+		notices = append(notices, name+": [machine] counts for nothing: it belongs into $BESTOF_HOME/config.toml")
 	}
 	return merge(project, operator), notices, nil
 }
@@ -306,7 +315,7 @@ func merge(first, second fileConfig) fileConfig {
 	first.Keep.Runs = either(first.Keep.Runs, second.Keep.Runs)
 	first.Keep.Older = either(first.Keep.Older, second.Keep.Older)
 	first.Keep.Bases = either(first.Keep.Bases, second.Keep.Bases)
-	first.MCP = second.MCP // a repository has no say in it
+	first.MCP, first.Machine = second.MCP, second.Machine // a repository has no say in them
 	agents := map[string]agentSettings{}
 	for name, a := range second.Agents {
 		agents[name] = a

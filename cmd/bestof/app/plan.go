@@ -20,6 +20,7 @@ import (
 	"github.com/bestof-dev/bestof/orchestrator"
 	"github.com/bestof-dev/bestof/orchestrator/plan"
 	"github.com/bestof-dev/bestof/orchestrator/record"
+	"github.com/bestof-dev/bestof/orchestrator/schedule/slots"
 	"github.com/bestof-dev/bestof/plugin/store"
 	"github.com/bestof-dev/bestof/worktree"
 )
@@ -173,7 +174,25 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 	}
 	cfg.Redactor = cfg.Redactor.With(a.secretsOf(cfg.Servers))
 	cfg.Settings.MaxBlocks = a.blocks(file.Run.Blocks)
+	if cfg.Slot, err = file.Machine.slot(s.home); err != nil {
+		return none, err
+	}
 	return cfg, nil
+}
+
+// slot is how a candidate gets one of the machine's slots, nil without a limit.
+func (m machineSettings) slot(home string) (func(context.Context, func()) (func(), error), error) {
+	if m.Candidates == nil {
+		return nil, nil
+	}
+	if n := *m.Candidates; n < 1 || n > slots.Max {
+		return nil, usagef("config.toml: [machine] candidates: write a number from 1 to %d", slots.Max)
+	}
+	pool, err := slots.Open(home, *m.Candidates)
+	if err != nil {
+		return nil, statusError{orchestrator.ExitInfrastructure, err}
+	}
+	return pool.Take, nil
 }
 
 // splitCommand reads a command line that no shell will ever see.
