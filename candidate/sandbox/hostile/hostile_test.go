@@ -33,7 +33,7 @@ func TestAsUser(t *testing.T) {
 		t.Log("the tests themselves have run as such a user")
 		return
 	}
-	asUser(t, 12345, "TestProcess", "TestBwrap")
+	asUser(t, 12346, "TestProcess", "TestBwrap")
 }
 
 // asUser runs tests of this binary as another user.
