@@ -48,6 +48,7 @@ var third = map[string][]string{
 	"modernc.org/sqlite":                     {"mcp/usage", "orchestrator/batch"},
 	"charm.land/bubbletea/v2":                {"cmd/bestof/view"},
 	"github.com/alecthomas/chroma/v2":        {"cmd/bestof/view"},
+	"github.com/santhosh-tekuri/jsonschema":  {"plugin/tool"},
 	"github.com/spf13/cobra":                 {"cmd/bestof/app"},
 	"github.com/BurntSushi/toml":             {"internal/stricttoml"},
 	"mvdan.cc/sh/v3":                         {"internal/argv"},
