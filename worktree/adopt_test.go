@@ -237,7 +237,14 @@ func TestHazardUserEditedMeanwhile(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := files(t, m.dir)
+			tried := m.repo.TryAdopt(t.Context(), m.change)
+			if diff := cmp.Diff(before, files(t, m.dir)); diff != "" {
+				t.Errorf("trying wrote:\n%s", diff)
+			}
 			err := m.adopt(t.TempDir())
+			if fmt.Sprint(tried) != fmt.Sprint(err) {
+				t.Errorf("tried: %v, done: %v", tried, err)
+			}
 			if c.path == "" {
 				if err != nil {
 					t.Error(err)
@@ -290,7 +297,11 @@ func TestHazardRefusedPaths(t *testing.T) {
 				if c.build != nil {
 					c.build(m)
 				}
+				tried := m.repo.TryAdopt(t.Context(), m.change)
 				_, err := m.repo.Adopt(t.Context(), m.objects, m.change, AdoptOptions{Mode: mode, Branch: "b", RunID: "r1", JournalDir: t.TempDir(), BaseCommit: m.repo.Head()})
+				if fmt.Sprint(tried) != fmt.Sprint(err) {
+					t.Errorf("tried: %v, done: %v", tried, err)
+				}
 				var refused *RefusedError
 				if !errors.As(err, &refused) || refused.Path != c.path {
 					t.Errorf("error %v, want %q refused", err, c.path)

@@ -371,19 +371,11 @@ func (s *Store) load(id string) (Document, error) {
 // ReadFile reads one regular file of a run, at most limit bytes; a larger one
 // is an error.
 func (s *Store) ReadFile(id, name string, limit int64) ([]byte, error) {
-	if s.root == nil {
-		return nil, fs.ErrNotExist
-	}
-	f, err := s.root.Open(path.Join(id, name))
+	f, err := s.Open(id, name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", name)
-	}
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
 		return nil, err

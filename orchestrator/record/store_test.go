@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/orchestrator/event"
 )
@@ -225,6 +227,29 @@ func TestReadFileIsBounded(t *testing.T) {
 	}
 	if _, err := s.ReadFile(w.ID(), "candidates/c1", 100); err == nil {
 		t.Error("a directory was read")
+	}
+	if err := unix.Mkfifo(filepath.Join(s.Path(w.ID()), "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.ReadFile(w.ID(), "pipe", 100); err == nil { // and it does not wait for somebody who writes
+		t.Error("a pipe was read")
+	}
+}
+
+func TestWorkingIsWhoHasNotEnded(t *testing.T) {
+	s := open(t, t.TempDir())
+	if _, ok := s.Working("2nn43hjw3t"); ok {
+		t.Error("a run that is not there works")
+	}
+	w := create(t, s, "2nn43hjw3t", self(t))
+	if owner, ok := s.Working(w.ID()); !ok || owner != self(t) {
+		t.Errorf("Working: %v, %v", owner, ok)
+	}
+	if err := w.Finish(Document{Schema: Schema, Run: w.ID(), Phase: Finished}); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := s.Working(w.ID()); ok {
+		t.Error("a run that ended works")
 	}
 }
 
