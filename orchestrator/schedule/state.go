@@ -19,6 +19,7 @@ const (
 // A Fire is one instant at which a job is to run. Job, Manual and Instant name
 // it: there are never two of one name.
 type Fire struct {
+	ID      int64 // in the order in which they were decided; 0 until it is kept
 	Job     string
 	Manual  bool      // somebody asked for it
 	Instant time.Time // that the trigger names, or at which somebody asked
@@ -86,7 +87,8 @@ type Process struct {
 	BootID    string
 }
 
-// A Run is one attempt at a fire.
+// A Run is one attempt at a fire. Who runs it may give Started and Output with
+// the monotonic clock's reading: steps of the wall clock end no run then.
 type Run struct {
 	ID       int64 // in the order in which they began
 	Job      string
@@ -97,18 +99,18 @@ type Run struct {
 	Started  time.Time
 	Ended    time.Time // zero while it runs
 	Spawner  Process
-	Child    Process // zero until it was spawned
-	Output   time.Time     // when it last printed something; zero if it has not
-	Stopping bool          // it was told to end
-	Places   int           // it takes of the global limit
-	Allowed  Budget        // what it may use
-	Reserved Budget        // what the month's budget keeps for it
-	Used     Budget        // what it used so far
-	Reported bool          // whether an agent reported what Used says of money and tokens
-	Outcome  Outcome       // "" while it runs
-	Status   int           // exit status; -1 without one
-	Reason   string        // why it ended so, one line
-	Record   string        // where its record or batch is; "" for none
+	Child    Process   // zero until it was spawned
+	Output   time.Time // when it last printed something; zero if it has not
+	Stopping bool      // it was told to end
+	Places   int       // it takes of the global limit
+	Allowed  Budget    // what it may use
+	Reserved Budget    // what the month's budget keeps for it
+	Used     Budget    // what it used so far
+	Reported bool      // whether an agent reported what Used says of money and tokens
+	Outcome  Outcome   // "" while it runs
+	Status   int       // exit status; -1 without one
+	Reason   string    // why it ended so, one line
+	Record   string    // where its record or batch is; "" for none
 }
 
 // Key names a run as its attempts do in logs and seeds: job, instant, attempt.

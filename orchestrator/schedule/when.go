@@ -45,6 +45,7 @@ const (
 )
 
 // Compile understands a trigger. Its errors name the field and the remedy.
+// Instants are whole seconds.
 func Compile(t Trigger) (*When, error) {
 	w := &When{kind: t.Kind, zone: time.UTC}
 	switch t.Kind {
@@ -65,19 +66,19 @@ func Compile(t Trigger) (*When, error) {
 		if !inRange(t.At) {
 			return nil, fmt.Errorf("at: the year is %d: write one from %d to %d", t.At.Year(), minYear, maxYear)
 		}
-		w.at = t.At
+		w.at = t.At.Truncate(time.Second)
 		return w, nil
 	case Every:
 		if t.Cron != "" || t.Zone != "" || !t.At.IsZero() {
 			return nil, fmt.Errorf("trigger: an interval has no other time beside it: remove cron, zone and at")
 		}
-		if t.Every < minEvery || t.Every > maxEvery {
-			return nil, fmt.Errorf("every: it is %v: write %v to %v", t.Every, minEvery, maxEvery)
+		if t.Every < minEvery || t.Every > maxEvery || t.Every%time.Second != 0 {
+			return nil, fmt.Errorf("every: it is %v: write %v to %v, in whole seconds", t.Every, minEvery, maxEvery)
 		}
 		if !inRange(t.From) {
 			return nil, fmt.Errorf("from: the year is %d: write one from %d to %d", t.From.Year(), minYear, maxYear)
 		}
-		w.every, w.from = t.Every, t.From
+		w.every, w.from = t.Every, t.From.Truncate(time.Second)
 		return w, nil
 	}
 	return nil, fmt.Errorf("trigger: its kind is %s: write cron, at or every", quote(string(t.Kind)))
