@@ -81,7 +81,7 @@ func howEnded(res sandbox.Result, err error, stderr []byte) string {
 	case err != nil:
 		return "was lost: " + err.Error()
 	case res.End == sandbox.NotRun:
-		return "could not be run: " + res.Reason + " (install Python 3, or name an interpreter as [tools] python)"
+		return "could not be run: " + res.Reason
 	case res.OOM:
 		return "was ended for want of memory"
 	case res.End == sandbox.Deadline:

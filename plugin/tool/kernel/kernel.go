@@ -309,7 +309,7 @@ func (k *Kernel) start(ctx context.Context) error {
 	_, err = k.hear(ctx, nil, k.c.StartLimit)
 	var lost *lostError
 	if errors.As(err, &lost) {
-		return fmt.Errorf("start the kernel: %s %s", k.c.Python, lost.how)
+		return fmt.Errorf("start the kernel: %s %s; tools need a Python 3", k.c.Python, lost.how)
 	}
 	return err
 }

@@ -22,6 +22,9 @@ func TestMain(m *testing.M) {
 	if code, ok := proc.Supervise(os.Args); ok {
 		os.Exit(code)
 	}
+	if to := os.Getenv("KERNEL_HOLD"); to != "" {
+		os.Exit(hold(to))
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -65,7 +65,7 @@ func Sandboxed(sb sandbox.Sandbox, spec sandbox.Spec, at Meeting) Starter {
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
-			return nil, fmt.Errorf("%s %s", python, how)
+			return nil, fmt.Errorf("%s %s; tools need a Python 3 in the sandbox", python, how)
 		}
 		return p, nil
 	}
