@@ -37,6 +37,9 @@ var rooms = map[string][]string{
 	"cmd":                         {"judge", "candidate", "worktree", "plugin", "mcp", "orchestrator", "internal", "deploy"},
 	"deploy":                      {},
 	"internal":                    {},
+
+	"internal/telemetry":           {"candidate", "orchestrator/event", "orchestrator/batch/progress", "orchestrator/schedule"},
+	"orchestrator/schedule/export": {"orchestrator/schedule"},
 }
 
 // third says who alone may import a module from outside.
@@ -61,6 +64,8 @@ var pure = map[string][]string{
 	"candidate":         {"os/exec", "net", "context", "math/rand"},
 	"orchestrator/plan": {"os/exec", "net", "context", "math/rand"},
 	"worktree/patch":    {"os/exec", "net", "context", "math/rand"},
+
+	"orchestrator/schedule/export": {"os/exec", "net", "context", "math/rand"},
 
 	"internal/testreport":         {"os/exec", "net", "context", "math/rand"},
 	"orchestrator/batch/task":     {"os/exec", "net", "context", "math/rand"},
