@@ -3,148 +3,250 @@
 package ledger
 
 import (
+	"database/sql"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
 	"time"
 
+	"github.com/bestof-dev/bestof/internal/sqlitefile"
 	"github.com/bestof-dev/bestof/orchestrator/schedule"
 )
 
 // What the methods refuse.
 var (
-	ErrNewer   = errors.New("it was written by a newer bestof")
+	ErrNewer   = sqlitefile.ErrNewer
 	ErrNone    = errors.New("there are no jobs yet")
-	ErrDamaged = errors.New("it is damaged")
+	ErrDamaged = errors.New("the file is damaged")
 	ErrFull    = errors.New("the disk is full")
 	ErrExists  = errors.New("there is a job of this name already")
 	ErrNoJob   = errors.New("there is no such job")
 	ErrNoRun   = errors.New("there is no such run")
+	ErrOver    = errors.New("the run is over already")
 	ErrChanged = errors.New("somebody else edited it meanwhile")
 	ErrRunning = errors.New("a run of it is not over")
 	ErrTaken   = errors.New("the fire does not wait any more")
 	ErrBusy    = errors.New("another process runs the jobs")
 )
 
+// busy is how long a method waits for another process.
+const busy = 10 * time.Second
+
+// Folder is where jobs are kept: $BESTOF_HOME/jobs.
+func Folder(home string) string { return filepath.Join(home, "jobs") }
+
+// File is the file that holds them.
+func File(home string) string { return filepath.Join(Folder(home), "jobs.db") }
+
 // A Ledger is the file, opened. Its methods may be called concurrently, and
 // several processes may have it open: each method is one transaction.
-type Ledger struct{}
+type Ledger struct {
+	db   *sql.DB
+	path string
 
-var errBodies = errors.New("bodies follow")
+	mu    sync.Mutex
+	known map[string]known // jobs that were read
+}
+
+// known is a job that was read, with its trigger compiled.
+type known struct {
+	revision, created int64
+	job               schedule.Job
+	when              *schedule.When
+}
 
 // Open opens the file below home for writing, makes it if it is missing, and
-// brings it up to date.
-func Open(home string) (*Ledger, error) { return nil, errBodies }
-
-// View opens the file for reading. The error is ErrNone if there is none.
-func View(home string) (*Ledger, error) { return nil, errBodies }
-
-// Close closes it.
-func (l *Ledger) Close() error { return errBodies }
-
-// Version changes when another process, or another Ledger, wrote to the file.
-func (l *Ledger) Version() (int64, error) { return 0, errBodies }
-
-// Add keeps a new job. Its Created and Revision are set here.
-func (l *Ledger) Add(j schedule.Job, now time.Time) (schedule.Job, error) { return j, errBodies }
-
-// Edit replaces a job whose revision is still that of j. Instants up to now
-// count as decided.
-func (l *Ledger) Edit(j schedule.Job, now time.Time) (schedule.Job, error) { return j, errBodies }
-
-// Remove forgets a job; its history stays. The error is ErrRunning while a run
-// of it is not over.
-func (l *Ledger) Remove(name string, now time.Time) error { return errBodies }
-
-// Pause pauses a job or resumes it.
-func (l *Ledger) Pause(name string, paused bool, now time.Time) error { return errBodies }
-
-// Job is one job; ErrNoJob if there is none.
-func (l *Ledger) Job(name string) (schedule.Job, error) { return schedule.Job{}, errBodies }
-
-// Jobs are all jobs by name.
-func (l *Ledger) Jobs() ([]schedule.Job, error) { return nil, errBodies }
-
-// Ask keeps a fire by hand.
-func (l *Ledger) Ask(name string, now time.Time) (schedule.Fire, error) {
-	return schedule.Fire{}, errBodies
+// brings it up to date; before that it is copied to jobs.db.v<n>-backup.
+func Open(home string) (*Ledger, error) {
+	path := File(home)
+	if err := os.MkdirAll(Folder(home), 0o700); err != nil {
+		return nil, fmt.Errorf("open the jobs: %w", err)
+	}
+	// SQLite would make it readable for others.
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the jobs: %w", err)
+	}
+	l, err := open(path, sqlitefile.Write)
+	if err != nil {
+		return nil, explain(path, err)
+	}
+	return l, nil
 }
 
-// State is what schedule.Decide reads of the file. Limit, Taken, Locked and
-// Draining are the caller's, and so are Output and Stopping of runs.
-func (l *Ledger) State(now time.Time) (schedule.State, error) { return schedule.State{}, errBodies }
-
-// Apply keeps decisions of the acts Enqueue, Skip, Hold and Rewind in one
-// transaction, and passes over others.
-func (l *Ledger) Apply(decisions []schedule.Decision, now time.Time) error { return errBodies }
-
-// Start keeps, before anything is spawned, that an attempt of a fire begins, as
-// a decision of the act Start says. The error is ErrTaken if the fire does not
-// wait any more.
-func (l *Ledger) Start(d schedule.Decision, spawner schedule.Process, now time.Time) (schedule.Run, error) {
-	return schedule.Run{}, errBodies
+// View opens the file for reading; an older one is brought up to date first.
+// The error is ErrNone if there is none.
+func View(home string) (*Ledger, error) {
+	path := File(home)
+	v, err := peek(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && v == 0:
+		return nil, ErrNone
+	case err == nil && v < schema:
+		var l *Ledger
+		if l, err = Open(home); err == nil {
+			err = l.Close()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	var l *Ledger
+	if err == nil {
+		l, err = open(path, sqlitefile.Read)
+	}
+	if err != nil {
+		return nil, explain(path, err)
+	}
+	return l, nil
 }
 
-// Spawned keeps what process a run is, and where its record is.
-func (l *Ledger) Spawned(run int64, child schedule.Process, record string) error { return errBodies }
-
-// Use keeps what a run used so far; less than before is passed over.
-func (l *Ledger) Use(run int64, used schedule.Budget, reported bool) error { return errBodies }
-
-// An End is how a run ended.
-type End struct {
-	Outcome  schedule.Outcome
-	Status   int // exit status; -1 without one
-	Reason   string
-	Record   string // "" leaves what Spawned said
-	Used     schedule.Budget
-	Reported bool
+func open(path, mode string) (*Ledger, error) {
+	v, err := peek(path)
+	if err != nil {
+		return nil, err
+	}
+	if v > schema {
+		return nil, sqlitefile.Newer(v, schema) // SQLite has not touched it
+	}
+	db, err := sqlitefile.Connect(path, mode, busy, "journal_mode(wal)", "synchronous(full)", "foreign_keys(on)")
+	if err != nil {
+		return nil, err
+	}
+	if mode == sqlitefile.Write && v < schema {
+		if v > 0 {
+			err = backup(db, path+".v"+strconv.Itoa(v)+"-backup")
+		}
+		if err == nil {
+			err = sqlitefile.Migrate(db, migrations)
+		}
+	}
+	if err == nil {
+		_, err = sqlitefile.Version(db, schema)
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &Ledger{db: db, path: path, known: map[string]known{}}, nil
 }
 
-// End keeps how a run ended. Its fire is done, or waits for a retry if the
-// outcome and the job's policy say so.
-func (l *Ledger) End(run int64, e End, now time.Time) error { return errBodies }
-
-// Reap ends, as lost, every run whose spawner is not alive, and returns those
-// runs as they were: the caller ends what is left of their processes first.
-func (l *Ledger) Reap(alive func(schedule.Process) bool, end func(schedule.Run) End, now time.Time) ([]schedule.Run, error) {
-	return nil, errBodies
-}
-
-// A Query chooses runs or fires, the latest first.
-type Query struct {
-	Job    string // "" for all
-	Before int64  // id of the last one of the page before; 0 for the first page
-	Since  time.Time
-	Limit  int // at most; 0 for 100
-}
-
-// Runs is a page of runs.
-func (l *Ledger) Runs(q Query) ([]schedule.Run, error) { return nil, errBodies }
-
-// Run is one run; ErrNoRun if there is none.
-func (l *Ledger) Run(id int64) (schedule.Run, error) { return schedule.Run{}, errBodies }
-
-// Fires is a page of fires.
-func (l *Ledger) Fires(q Query) ([]schedule.Fire, error) { return nil, errBodies }
-
-// A Mode is who runs the jobs of a home.
-type Mode string
-
-// The modes.
+// The header of a file, as sqlite.org/fileformat2.html describes it.
 const (
-	Daemon Mode = "daemon"
-	Tick   Mode = "tick"
+	magic     = "SQLite format 3\x00"
+	versionAt = 60 // user_version, big endian
+	headerLen = 100
 )
 
-// A Claim is the right to run the jobs of a home. It ends with the process,
-// however that ends.
-type Claim struct{}
+// peek reads the version of a file without SQLite, which could write to it. A
+// version that is only in its log yet is not seen.
+func peek(path string) (int, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	var b [headerLen]byte
+	n, err := io.ReadFull(f, b[:])
+	switch {
+	case n == 0 && errors.Is(err, io.EOF):
+		return 0, nil // made just now
+	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
+		return 0, err
+	case err != nil || string(b[:len(magic)]) != magic:
+		return 0, fmt.Errorf("%w: it is no SQLite file", ErrDamaged)
+	}
+	return int(int32(binary.BigEndian.Uint32(b[versionAt:]))), nil
+}
 
-// TakeClaim gets it for this process. Of several that try one gets it, and the
-// error of the others is ErrBusy and names that one.
-func TakeClaim(home string, mode Mode) (*Claim, error) { return nil, errBodies }
+// backup copies the file as SQLite sees it. A copy has its name when it is
+// whole.
+func backup(db *sql.DB, path string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "backup-*") // for nobody else
+	if err != nil {
+		return fmt.Errorf("keep a copy of the older file: %w", err)
+	}
+	made := f.Name()
+	defer os.Remove(made) // nothing once it has its name
+	_, err = db.Exec(`VACUUM INTO ?`, made)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(made, path)
+	}
+	if err != nil {
+		return fmt.Errorf("keep a copy of the older file: %w", err)
+	}
+	return nil
+}
 
-// Release gives it back.
-func (c *Claim) Release() error { return errBodies }
+// explain says what is wrong with a file in one line, and what to do.
+func explain(path string, err error) error {
+	switch {
+	case errors.Is(err, ErrNewer):
+		return fmt.Errorf("%s: %w: use that bestof", path, err)
+	case errors.Is(err, ErrDamaged) || sqlitefile.Damaged(err):
+		return fmt.Errorf("%s: %w: put a copy of it back, or move it away to begin without jobs", path, ErrDamaged)
+	case sqlitefile.Full(err):
+		return fmt.Errorf("%s: %w: nothing of this was kept, and nothing else was lost", path, ErrFull)
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
 
-// Claimed is who runs the jobs of a home now, ok whether somebody does.
-func Claimed(home string) (mode Mode, owner schedule.Process, ok bool) { return "", owner, false }
+// Close closes it.
+func (l *Ledger) Close() error { return l.db.Close() }
+
+// Version changes when another process, or another Ledger, wrote to the file.
+func (l *Ledger) Version() (v int64, err error) {
+	if err = l.db.QueryRow(`PRAGMA data_version`).Scan(&v); err != nil {
+		return 0, explain(l.path, err)
+	}
+	return v, nil
+}
+
+// refusals are errors that say nothing of the file.
+var refusals = []error{ErrExists, ErrNoJob, ErrNoRun, ErrOver, ErrChanged, ErrRunning, ErrTaken}
+
+// do is one transaction.
+func (l *Ledger) do(f func(*sql.Tx) error) error {
+	tx, err := l.db.Begin()
+	if err != nil {
+		return explain(l.path, err)
+	}
+	defer tx.Rollback() // nothing after a commit
+	if err = f(tx); err == nil {
+		err = tx.Commit()
+	}
+	if err == nil {
+		return nil
+	}
+	for _, r := range refusals {
+		if errors.Is(err, r) {
+			return err
+		}
+	}
+	return explain(l.path, err)
+}
+
+func milli(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func instant(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
