@@ -1,0 +1,280 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bestof-dev/bestof/internal/proc"
+	"github.com/bestof-dev/bestof/internal/term"
+	"github.com/bestof-dev/bestof/orchestrator/schedule"
+	"github.com/bestof-dev/bestof/orchestrator/schedule/ledger"
+)
+
+// The files of a run's directory.
+const (
+	LogFile      = "log"           // what it printed, cleaned
+	ResultFile   = "result.json"   // Result
+	ToldFile     = "told.json"     // what became of telling
+	OnFinishFile = "on-finish.log" // what the job's own program printed
+)
+
+const (
+	maxStdout = 32 << 20         // of an invocation's document
+	grace     = 30 * time.Second // for an invocation to write its record when it is told to end
+)
+
+// stopped is why a run was stopped.
+type stopped struct {
+	outcome schedule.Outcome
+	reason  schedule.Reason
+}
+
+func (s *stopped) Error() string { return s.reason.Detail }
+
+// An attempt is a run that goes on in this process.
+type attempt struct {
+	r        *Runner
+	job      schedule.Job
+	run      schedule.Run
+	dir      string
+	ctx      context.Context // of this run alone; a field, since the deciding goroutine ends it
+	cancel   context.CancelCauseFunc
+	stopping bool         // of the deciding goroutine
+	output   atomic.Int64 // unix nanoseconds
+
+	// When it is over.
+	end    ledger.End
+	result Result
+	kept   error // its result could not be written
+}
+
+func newAttempt(ctx context.Context, r *Runner, j schedule.Job, run schedule.Run) *attempt {
+	a := &attempt{r: r, job: j, run: run, dir: Dir(r.Home, run.ID)}
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	return a
+}
+
+func (a *attempt) lastOutput() time.Time {
+	if n := a.output.Load(); n != 0 {
+		return time.Unix(0, n)
+	}
+	return time.Time{}
+}
+
+// live is the whole run: what the job asks for as things are now, the program,
+// and what it left. It writes the result; only the ledger is left to be told.
+func (a *attempt) live() {
+	defer a.cancel(nil)
+	inv, produced, status, err := a.invoke()
+	now := a.r.Clock.Now()
+	a.end = a.ending(produced, status, err)
+	a.result = a.resultOf(inv, produced, now)
+	if err := a.deliver(produced); err != nil {
+		a.result.Notices = append(a.result.Notices, err.Error())
+		if a.end.Outcome == schedule.Won {
+			// The winner is safe in its record; what the job promised is not kept.
+			a.end.Outcome, a.end.Reason = schedule.Refused, err.Error()
+			a.result.Outcome, a.result.Reason = string(a.end.Outcome), a.end.Reason
+		}
+	}
+	a.kept = a.write()
+}
+
+// invoke plans and runs the program.
+func (a *attempt) invoke() (inv Invocation, produced Produced, status int, err error) {
+	status = -1
+	if err := os.MkdirAll(a.dir, 0o700); err != nil {
+		return inv, produced, status, err
+	}
+	file, err := os.OpenFile(filepath.Join(a.dir, LogFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return inv, produced, status, err
+	}
+	log := newLog(file, a.r.Redactor, maxLog)
+	defer func() { err = errors.Join(err, log.Close()) }()
+	if inv, err = a.r.Program.Plan(a.ctx, a.job, a.run, a.dir, log); err != nil {
+		return inv, produced, status, err
+	}
+	for _, n := range inv.Notices {
+		fmt.Fprintf(log, "bestof: %s\n", n)
+	}
+	a.r.Log.Info("invocation begins", "job", a.job.Name, "run", a.run.ID)
+	stdout, status, err := a.spawn(inv, log)
+	if err != nil {
+		return inv, produced, status, err
+	}
+	a.r.Log.Info("invocation ended", "job", a.job.Name, "run", a.run.ID, "status", status)
+	read, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), time.Minute)
+	defer cancel()
+	if produced, err = a.r.Program.Read(read, a.job, inv, stdout); err != nil {
+		fmt.Fprintf(log, "bestof: read what came of it: %v\n", err)
+		produced.Reason, err = err.Error(), nil
+	}
+	return inv, produced, status, err
+}
+
+// spawn runs the program in a process tree of its own. Its document is on
+// stdout, and what it says for people on stderr.
+func (a *attempt) spawn(inv Invocation, log io.Writer) (stdout []byte, status int, err error) {
+	var unkept error
+	p, err := proc.Start(proc.Command{
+		Argv: inv.Argv, Dir: inv.Dir, Env: a.r.Environ, Grace: grace,
+		Started: func(id proc.Identity) {
+			unkept = a.r.Ledger.Spawned(a.run.ID, schedule.Process(id), a.dir)
+		},
+	})
+	if err != nil {
+		return nil, -1, err
+	}
+	defer p.Close()
+	if unkept != nil {
+		return nil, -1, unkept // a tree that nobody knows of is not let go on; Close ends it
+	}
+	var streams sync.WaitGroup
+	document := &bounded{most: maxStdout}
+	streams.Go(func() {
+		_, _ = p.Stdin.Write(inv.Stdin) // who does not read it does not want it
+		_ = p.Stdin.Close()
+	})
+	streams.Go(func() { _, _ = io.Copy(a.heard(document), p.Stdout) })
+	streams.Go(func() { _, _ = io.Copy(a.heard(log), p.Stderr) })
+	select {
+	case <-p.Done():
+	case <-a.ctx.Done():
+		if err := p.Stop(); err != nil {
+			return nil, -1, err
+		}
+		<-p.Done()
+	}
+	streams.Wait()
+	res, err := p.Wait()
+	switch {
+	case err != nil:
+		return nil, -1, err
+	case res.End == proc.NotRun:
+		return nil, -1, errors.New(res.Reason)
+	case res.Signal != 0:
+		return document.Bytes(), -1, nil
+	}
+	return document.Bytes(), res.Code, nil
+}
+
+// heard passes on to w what an invocation prints, and keeps when it did.
+func (a *attempt) heard(w io.Writer) io.Writer {
+	return writerFunc(func(p []byte) (int, error) {
+		a.output.Store(a.r.Clock.Now().UnixNano())
+		if _, err := w.Write(p); err != nil {
+			return len(p), nil // a full disk keeps no program waiting; Close says it
+		}
+		return len(p), nil
+	})
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// A bounded keeps the beginning of a stream, up to most bytes; a longer one is
+// no document.
+type bounded struct {
+	most int
+	bytes.Buffer
+	over bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.over = b.over || b.Len()+len(p) > b.most; b.over {
+		b.Reset()
+		return len(p), nil
+	}
+	return b.Buffer.Write(p)
+}
+
+// ending says how a run ended.
+func (a *attempt) ending(p Produced, status int, err error) ledger.End {
+	e := ledger.End{Status: status, Reason: p.Reason, Record: p.Record, Used: p.Used, Reported: p.Reported}
+	if e.Record == "" {
+		e.Record = a.dir
+	}
+	var known *StatusError
+	switch {
+	case errors.As(err, &known):
+		e.Status, e.Outcome, e.Reason = known.Status, schedule.OutcomeOf(known.Status), known.Error()
+	case err != nil:
+		e.Outcome, e.Reason = schedule.Infrastructure, err.Error()
+	case status < 0:
+		e.Outcome, e.Reason = schedule.Broken, "a signal ended it"
+	default:
+		e.Outcome = schedule.OutcomeOf(status)
+	}
+	if e.Outcome != schedule.Won && a.ctx.Err() != nil {
+		var s *stopped
+		if errors.As(context.Cause(a.ctx), &s) {
+			e.Outcome, e.Reason = s.outcome, s.reason.Detail
+		} else {
+			e.Outcome, e.Reason = schedule.Interrupted, "the runner of jobs was stopped"
+		}
+	}
+	e.Reason = oneLine(a.r.Redactor.String(e.Reason))
+	return e
+}
+
+// oneLine is text as it may stand in a list.
+func oneLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return term.Clean(line, 1000).String()
+}
+
+// deliver writes the patches of winners to the job's folder.
+func (a *attempt) deliver(p Produced) error {
+	if a.job.Result.Adopt != schedule.AdoptPatch || len(p.Patches) == 0 {
+		return nil
+	}
+	folder := a.job.Result.Folder
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("write the patch: %w", err)
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return fmt.Errorf("write the patch: %w", err)
+	}
+	defer root.Close()
+	for _, patch := range p.Patches {
+		name := fmt.Sprintf("%s-%s-%d-%s.patch", a.job.Name, a.run.Instant.UTC().Format("20060102T150405Z"), a.run.Attempt, patch.Name)
+		if err := writeNew(root, name, patch.Data); err != nil {
+			return fmt.Errorf("write the patch: %w", err)
+		}
+		a.result.Patches = append(a.result.Patches, filepath.Join(folder, name))
+	}
+	return nil
+}
+
+// writeNew writes a file whole or not at all, under a name that nobody has.
+func writeNew(root *os.Root, name string, data []byte) error {
+	part := "." + name + ".part"
+	if err := root.Remove(part); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	f, err := root.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = root.Link(part, name) // not Rename: another file of that name stays
+	}
+	return errors.Join(err, root.Remove(part))
+}

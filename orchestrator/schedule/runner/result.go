@@ -1,0 +1,145 @@
+package runner
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/bestof-dev/bestof/internal/atomicfile"
+	"github.com/bestof-dev/bestof/internal/proc"
+	"github.com/bestof-dev/bestof/orchestrator/schedule"
+	"github.com/bestof-dev/bestof/orchestrator/schedule/ledger"
+)
+
+// ResultSchema names the version of Result. Fields are only ever added to it.
+const ResultSchema = "bestof.job-result/1"
+
+// A Result is what a run of a job leaves, and what its program and its webhooks
+// are told.
+type Result struct {
+	Schema     string          `json:"schema"`
+	Job        string          `json:"job"`
+	Run        int64           `json:"run"`
+	Key        string          `json:"key"` // job, instant and attempt: names a run for good
+	Attempt    int             `json:"attempt"`
+	Manual     bool            `json:"manual"`
+	Repository string          `json:"repository"`
+	Command    []string        `json:"command"`
+	Started    time.Time       `json:"started"`
+	Ended      time.Time       `json:"ended"`
+	Outcome    string          `json:"outcome"`
+	ExitCode   int             `json:"exit_code"` // -1 without one
+	Reason     string          `json:"reason"`
+	Adopt      string          `json:"adopt"`
+	Branch     string          `json:"branch,omitempty"`
+	Commit     string          `json:"commit,omitempty"`
+	Patches    []string        `json:"patches,omitempty"` // files
+	Record     string          `json:"record"`
+	MicroUSD   int64           `json:"micro_usd"`
+	Tokens     int64           `json:"tokens"`
+	Reported   bool            `json:"reported"` // whether an agent said what it used
+	Notices    []string        `json:"notices,omitempty"`
+	Document   json.RawMessage `json:"document,omitempty"` // of the run or of the batch
+}
+
+func (a *attempt) resultOf(inv Invocation, p Produced, now time.Time) Result {
+	return Result{
+		Schema: ResultSchema, Job: a.job.Name, Run: a.run.ID, Key: a.run.Key(), Attempt: a.run.Attempt, Manual: a.run.Manual,
+		Repository: a.job.Repository, Command: a.job.Command, Started: a.run.Started, Ended: now,
+		Outcome: string(a.end.Outcome), ExitCode: a.end.Status, Reason: a.end.Reason,
+		Adopt: string(a.job.Result.Adopt), Branch: p.Branch, Commit: p.Commit, Record: a.end.Record,
+		MicroUSD: p.Used.MicroUSD, Tokens: p.Used.Tokens, Reported: p.Reported, Notices: inv.Notices, Document: p.Document,
+	}
+}
+
+// write puts the result where it stays, and before that who is to be told.
+// After a crash the ledger's end is taken from it.
+func (a *attempt) write() error {
+	b, err := json.Marshal(a.result)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(a.dir, 0o700); err != nil {
+		return err
+	}
+	if steps := stepsOf(a.job.Result); len(steps) > 0 {
+		if err := writeTold(a.r.Home, Told{Run: a.run.ID, Job: a.job, Steps: steps}); err != nil {
+			return fmt.Errorf("keep who is to be told: %w", err)
+		}
+	}
+	if err := atomicfile.Write(filepath.Join(a.dir, ResultFile), b, 0o600); err != nil {
+		return fmt.Errorf("keep the result: %w", err)
+	}
+	return nil
+}
+
+// maxResult bounds a result's file, in bytes.
+const maxResult = maxStdout + 1<<20
+
+// LoadResult reads the result of a run; the error is fs.ErrNotExist before it
+// has one.
+func LoadResult(home string, run int64) (Result, error) {
+	var res Result
+	b, err := readBelow(runsDir(home), filepath.Join(strconv.FormatInt(run, 10), ResultFile), maxResult)
+	if err == nil {
+		err = json.Unmarshal(b, &res)
+	}
+	if err == nil && res.Schema != ResultSchema {
+		err = fmt.Errorf("run %d: its result has the schema %q", run, res.Schema)
+	}
+	return res, err
+}
+
+// readBelow reads a file of at most so many bytes.
+func readBelow(dir, name string, most int64) ([]byte, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(b)) > most {
+		err = fmt.Errorf("%s has more than %d bytes", name, most)
+	}
+	return b, err
+}
+
+// settle ends what a runner that died left running, and writes down what is
+// known of how those runs ended: their result, if they came to one.
+func (r *Runner) settle() error {
+	lost, err := r.Ledger.Reap(
+		func(p schedule.Process) bool { return proc.Identity(p).Alive() },
+		func(run schedule.Run) (ledger.End, error) {
+			if run.Child != (schedule.Process{}) {
+				if _, err := proc.Reap(proc.Identity(run.Child)); err != nil {
+					return ledger.End{}, fmt.Errorf("end what run %d left running: %w", run.ID, err)
+				}
+			}
+			return r.lostEnd(run), nil
+		}, r.Clock.Now())
+	for _, run := range lost {
+		r.Log.Warn("run settled", "job", run.Job, "run", run.ID)
+	}
+	return err
+}
+
+// lostEnd is how a run ended whose runner died.
+func (r *Runner) lostEnd(run schedule.Run) ledger.End {
+	res, err := LoadResult(r.Home, run.ID)
+	if err != nil || res.Key != run.Key() {
+		return ledger.End{Outcome: schedule.Lost, Status: -1, Reason: "the runner of jobs died while it ran: nobody saw how it ended"}
+	}
+	return ledger.End{
+		Outcome: schedule.Outcome(res.Outcome), Status: res.ExitCode, Reason: res.Reason, Record: res.Record,
+		Used: schedule.Budget{MicroUSD: res.MicroUSD, Tokens: res.Tokens}, Reported: res.Reported,
+	}
+}

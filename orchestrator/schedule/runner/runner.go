@@ -1,0 +1,449 @@
+// Package runner does what schedule decides: it begins runs of jobs, watches
+// and ends them, keeps what became of them, and tells whom the job names. One
+// process of a home does so at a time; see ledger.TakeClaim.
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/bestof-dev/bestof/internal/proc"
+	"github.com/bestof-dev/bestof/internal/redact"
+	"github.com/bestof-dev/bestof/orchestrator/schedule"
+	"github.com/bestof-dev/bestof/orchestrator/schedule/ledger"
+	"github.com/bestof-dev/bestof/orchestrator/schedule/runner/webhook"
+	"github.com/bestof-dev/bestof/orchestrator/schedule/slots"
+)
+
+// An Invocation is a run of this program, as a job is when it fires.
+type Invocation struct {
+	Argv    []string // the program and its arguments
+	Dir     string   // absolute, to start in
+	Stdin   []byte
+	Batch   string   // directory of the batch that it makes, "" for a run
+	Notices []string // what is different from when the job was added
+}
+
+// Produced is what an invocation left.
+type Produced struct {
+	Document json.RawMessage // of the run or of the batch; nil if there is none
+	Record   string          // where it is kept
+	Reason   string          // why it ended so, one line
+	Branch   string          // that was made of the winner
+	Commit   string
+	Used     schedule.Budget
+	Reported bool
+	Patches  []Patch // of winners, when the job asks for them
+}
+
+// A Patch is a winner's change.
+type Patch struct {
+	Name string // of the file: the run's id, or the task's
+	Data []byte
+}
+
+// A StatusError is a fault with the exit status of this program that it is.
+type StatusError struct {
+	Status int
+	Err    error
+}
+
+func (e *StatusError) Error() string { return e.Err.Error() }
+func (e *StatusError) Unwrap() error { return e.Err }
+
+// A Program is what the command line knows and the runner does not. Its
+// functions are called concurrently.
+type Program interface {
+	// Plan looks at the job's repository and its task as they are now. dir is
+	// the run's own. What it logs is shown with the run. A StatusError says
+	// what is wrong with them.
+	Plan(ctx context.Context, j schedule.Job, r schedule.Run, dir string, log io.Writer) (Invocation, error)
+	// Read finds what an invocation left, from what it printed on stdout.
+	Read(ctx context.Context, j schedule.Job, inv Invocation, stdout []byte) (Produced, error)
+	// Finish runs the job's own program with a document on its stdin, and
+	// returns its exit status.
+	Finish(ctx context.Context, j schedule.Job, env map[string]string, document []byte, log io.Writer) (int, error)
+	// Secret is the value that a webhook is signed with, by its name.
+	Secret(name string) (value string, ok bool)
+}
+
+// An Observer is told what happens, for metrics and traces. Its methods must
+// not block.
+type Observer interface {
+	Began(j schedule.Job, r schedule.Run)
+	Ended(j schedule.Job, r schedule.Run, e ledger.End)
+	Queue(waiting, running int)
+}
+
+// A Clock is the time and a way to be woken at one, or when somebody sets it.
+type Clock struct {
+	Now   func() time.Time
+	Alarm func(at time.Time) (rings <-chan struct{}, stop func(), err error) // a zero time rings only when the clock is set
+}
+
+// Config is what a runner needs to know.
+type Config struct {
+	Home     string
+	Ledger   *ledger.Ledger
+	Program  Program
+	Environ  []string // of what it starts, as NAME=VALUE
+	Redactor *redact.Redactor
+	Clock    Clock
+	Log      *slog.Logger
+	Observer Observer       // may be nil
+	Limit    int            // candidates that run at once on this machine; 0 for no limit
+	Slots    *slots.Pool    // those candidates' slots; nil without a limit
+	Only     *schedule.Fire // begin this one, which was asked for, and nothing else
+	Once     bool           // end when nothing runs and nothing is due
+	Drain    <-chan struct{}
+	Sender   *webhook.Sender
+}
+
+// A Runner does what is decided. One goroutine decides; Health may be called by
+// others.
+type Runner struct {
+	Config
+	self    schedule.Process
+	runs    map[int64]*attempt
+	ended   chan *attempt
+	unkept  []*attempt // ended, and the ledger could not be written
+	told    chan struct{}
+	telling int
+	working sync.WaitGroup
+	held    map[string]schedule.Reason // by fire, so that a reason is logged once
+
+	mu     sync.Mutex
+	health Health
+}
+
+// Health is how a runner is.
+type Health struct {
+	Schema   string        `json:"schema"` // bestof.daemon/1
+	State    string        `json:"state"`  // running | draining
+	Fault    string        `json:"fault,omitempty"`
+	Since    time.Time     `json:"since"`
+	Jobs     int           `json:"jobs"`
+	Waiting  int           `json:"waiting"` // fires
+	Running  []RunningRun  `json:"running"`
+	Next     *time.Time    `json:"next,omitempty"` // when something is to be done
+	Limit    int           `json:"limit,omitempty"`
+	Process  proc.Identity `json:"process"`
+	Telling  int           `json:"telling"` // results whose programs and webhooks are not done
+	Turns    int64         `json:"turns"`   // how often it has decided
+	Finished int64         `json:"finished"`
+}
+
+// A RunningRun is one that goes on.
+type RunningRun struct {
+	Run     int64     `json:"run"`
+	Job     string    `json:"job"`
+	Started time.Time `json:"started"`
+}
+
+// New makes a runner. The caller has the claim.
+func New(c Config) (*Runner, error) {
+	id, err := proc.Self()
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{runsDir(c.Home), outbox(c.Home)} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make the directories of jobs: %w", err)
+		}
+	}
+	return &Runner{
+		Config: c, self: schedule.Process(id), runs: map[int64]*attempt{}, ended: make(chan *attempt), told: make(chan struct{}), held: map[string]schedule.Reason{},
+		health: Health{Schema: "bestof.daemon/1", State: "running", Since: c.Clock.Now(), Running: []RunningRun{}, Limit: c.Limit, Process: id},
+	}, nil
+}
+
+func runsDir(home string) string { return filepath.Join(home, "jobs", "runs") }
+
+// Dir is where a run of a job keeps its log and its result.
+func Dir(home string, run int64) string {
+	return filepath.Join(runsDir(home), strconv.FormatInt(run, 10))
+}
+
+// patience is how long a runner that could not write waits before it tries
+// again.
+const patience = 10 * time.Second
+
+// Run settles what an earlier runner left, and then does what is decided until
+// Drain is closed and nothing runs any more, or, with Once or Only, until
+// nothing is left to do. When ctx ends, what runs is stopped first.
+func (r *Runner) Run(ctx context.Context) error {
+	if err := r.settle(); err != nil {
+		return err
+	}
+	watching, done := context.WithCancel(context.WithoutCancel(ctx))
+	defer done()
+	changes, err := watch(watching, filepath.Join(r.Home, "jobs"))
+	if err != nil {
+		return err
+	}
+	r.resend(ctx)
+	seen, drain := int64(-1), r.Drain
+	var fault error
+	for {
+		seen, _ = r.Ledger.Version() // an error shows in the turn
+		next, err := r.turn(ctx, drain == nil && r.Drain != nil)
+		r.fault(err)
+		if err != nil && fault == nil && (r.Once || r.Only != nil) {
+			fault = err // somebody waits for an answer
+		}
+		over := len(r.runs)+r.telling+len(r.unkept) == 0
+		if over && (ctx.Err() != nil || drain == nil && r.Drain != nil || fault != nil || err == nil && (r.Once || r.Only != nil)) {
+			r.working.Wait()
+			return fault
+		}
+		if err != nil || len(r.unkept) > 0 {
+			if soon := r.Clock.Now().Add(patience); next.IsZero() || soon.Before(next) {
+				next = soon
+			}
+		}
+		if drain, err = r.wait(ctx, next, changes, drain, seen); err != nil {
+			return err
+		}
+	}
+}
+
+// wait returns when there may be something to decide.
+func (r *Runner) wait(ctx context.Context, next time.Time, changes <-chan struct{}, drain <-chan struct{}, seen int64) (<-chan struct{}, error) {
+	rings, stop, err := r.Clock.Alarm(next)
+	if err != nil {
+		return drain, fmt.Errorf("set the alarm: %w", err)
+	}
+	defer stop()
+	done := ctx.Done()
+	if ctx.Err() != nil {
+		done = nil // everything was told; only the ends are waited for
+	}
+	for {
+		select {
+		case a := <-r.ended:
+			r.keep(ctx, a)
+		case <-r.told:
+			r.telling--
+		case <-rings:
+		case <-changes:
+			if v, err := r.Ledger.Version(); err == nil && v == seen {
+				continue // it was this process that wrote
+			}
+		case <-drain:
+			r.drained()
+			return nil, nil
+		case <-done:
+			r.drained()
+		}
+		return drain, nil
+	}
+}
+
+func (r *Runner) drained() {
+	r.Log.Info("draining", "running", len(r.runs))
+	r.mu.Lock()
+	r.health.State = "draining"
+	r.mu.Unlock()
+}
+
+// fault keeps whether the ledger can be used, and logs when that changes.
+func (r *Runner) fault(err error) {
+	r.mu.Lock()
+	before := r.health.Fault
+	r.health.Fault = ""
+	if err != nil {
+		r.health.Fault = err.Error()
+	}
+	now := r.health.Fault
+	r.mu.Unlock()
+	if now != "" && now != before {
+		r.Log.Error("the ledger of jobs cannot be used", "error", now)
+	}
+}
+
+// turn decides once and does it.
+func (r *Runner) turn(ctx context.Context, draining bool) (next time.Time, err error) {
+	waiting := r.unkept
+	r.unkept = nil
+	for _, a := range waiting {
+		r.keep(ctx, a)
+	}
+	now := r.Clock.Now()
+	state, err := r.Ledger.State(now)
+	if err != nil {
+		return next, err
+	}
+	r.complete(&state, draining || ctx.Err() != nil)
+	decisions := schedule.Decide(state, now)
+	if r.Only != nil {
+		decisions = r.only(decisions)
+	}
+	if err := r.Ledger.Apply(decisions, now); err != nil {
+		return next, err
+	}
+	jobs := map[string]schedule.Job{}
+	for _, j := range state.Jobs {
+		jobs[j.Job.Name] = j.Job
+	}
+	limited := false
+	for _, d := range decisions {
+		r.log(d)
+		switch d.Act {
+		case schedule.Start:
+			if err := r.begin(ctx, jobs[d.Job], d, now); err != nil {
+				return next, err
+			}
+		case schedule.Stop:
+			if a := r.runs[d.Run]; a != nil && !a.stopping {
+				a.stopping = true
+				a.cancel(&stopped{d.Outcome, d.Reason})
+			}
+		case schedule.Hold:
+			limited = limited || d.Reason.Code == schedule.ByLimit
+		case schedule.Wait:
+			next = d.Until
+		}
+	}
+	if soon := now.Add(slotWait); limited && (next.IsZero() || soon.Before(next)) {
+		next = soon // a slot that somebody else frees tells nobody
+	}
+	r.picture(state, next)
+	return next, nil
+}
+
+// slotWait is how long a fire that waits for a candidate's slot waits before it
+// looks again.
+const slotWait = 2 * time.Second
+
+// complete adds what the ledger does not know.
+func (r *Runner) complete(s *schedule.State, draining bool) {
+	s.Limit.Candidates, s.Draining = r.Limit, draining
+	ours := 0
+	for i := range s.Jobs {
+		for k := range s.Jobs[i].Running {
+			run := &s.Jobs[i].Running[k]
+			ours += run.Places
+			if a := r.runs[run.ID]; a != nil {
+				run.Output, run.Stopping = a.lastOutput(), a.stopping
+			}
+		}
+	}
+	if r.Slots != nil {
+		if taken, err := r.Slots.Taken(); err == nil {
+			s.Taken = max(0, taken-ours)
+		}
+	}
+}
+
+// only leaves of decisions those about the fire that was asked for.
+func (r *Runner) only(decisions []schedule.Decision) []schedule.Decision {
+	var out []schedule.Decision
+	for _, d := range decisions {
+		mine := d.Job == r.Only.Job && d.Fire.Manual && d.Fire.Instant.Equal(r.Only.Instant)
+		if mine || d.Act == schedule.Wait || d.Act == schedule.Stop {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// log says what was decided; that a fire goes on waiting it says once.
+func (r *Runner) log(d schedule.Decision) {
+	fire := d.Job + "@" + d.Fire.Instant.UTC().Format(time.RFC3339)
+	switch d.Act {
+	case schedule.Wait:
+		return
+	case schedule.Hold:
+		if r.held[fire] == d.Reason {
+			return
+		}
+		r.held[fire] = d.Reason
+	default:
+		delete(r.held, fire)
+	}
+	r.Log.Info("decided", "act", string(d.Act), "job", d.Job, "instant", d.Fire.Instant, "run", d.Run, "code", string(d.Reason.Code), "reason", d.Reason.Detail)
+}
+
+// picture keeps what Health shows.
+func (r *Runner) picture(s schedule.State, next time.Time) {
+	waiting, running := 0, []RunningRun{}
+	for _, j := range s.Jobs {
+		waiting += len(j.Waiting)
+	}
+	for _, a := range r.runs {
+		running = append(running, RunningRun{a.run.ID, a.job.Name, a.run.Started})
+	}
+	r.mu.Lock()
+	r.health.Jobs, r.health.Waiting, r.health.Running, r.health.Next, r.health.Telling = len(s.Jobs), waiting, running, nil, r.telling
+	r.health.Turns++
+	if !next.IsZero() {
+		r.health.Next = &next
+	}
+	r.mu.Unlock()
+	if r.Observer != nil {
+		r.Observer.Queue(waiting, len(running))
+	}
+}
+
+// Health is how the runner is at this moment.
+func (r *Runner) Health() Health {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.health
+}
+
+// begin keeps that a run begins and lets it.
+func (r *Runner) begin(ctx context.Context, j schedule.Job, d schedule.Decision, now time.Time) error {
+	run, err := r.Ledger.Start(d, r.self, now)
+	if errors.Is(err, ledger.ErrTaken) {
+		return nil // somebody removed it meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	a := newAttempt(ctx, r, j, run)
+	r.runs[run.ID] = a
+	if r.Observer != nil {
+		r.Observer.Began(j, run)
+	}
+	r.Log.Info("run begins", "job", j.Name, "run", run.ID, "attempt", run.Attempt)
+	r.working.Go(func() {
+		a.live()
+		r.ended <- a
+	})
+	return nil
+}
+
+// keep writes down how a run ended, and lets those know who are to.
+func (r *Runner) keep(ctx context.Context, a *attempt) {
+	err := a.kept
+	if err == nil {
+		err = r.Ledger.End(a.run.ID, a.end, r.Clock.Now())
+	}
+	if err != nil && !errors.Is(err, ledger.ErrNoRun) && !errors.Is(err, ledger.ErrOver) {
+		r.fault(err)
+		r.unkept = append(r.unkept, a)
+		if a.kept != nil {
+			a.kept = a.write()
+		}
+		return
+	}
+	delete(r.runs, a.run.ID)
+	r.Log.Info("run ended", "job", a.job.Name, "run", a.run.ID, "outcome", string(a.end.Outcome), "status", a.end.Status, "reason", a.end.Reason)
+	if r.Observer != nil {
+		r.Observer.Ended(a.job, a.run, a.end)
+	}
+	r.mu.Lock()
+	r.health.Finished++
+	r.mu.Unlock()
+	r.tell(ctx, a.run.ID)
+}
