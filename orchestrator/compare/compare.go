@@ -25,6 +25,12 @@ type Model struct {
 	Candidates []Candidate // in the order of the ranking, then by number
 	Clusters   []Cluster   // largest first, then by their first candidate
 	Files      []File      // most shared first, then by path
+	Steps      []Step      // what the judge ranked by, in its order
+	Tests      Tests       // what single tests said
+
+	// What only the contents of files tell: nothing before Look.
+	Regions []Region // of the base that candidates changed, most shared first
+	Looked  Looked
 }
 
 // A Candidate is one column of the comparison.
@@ -53,10 +59,21 @@ type Requirement struct {
 	Words     []string // why, one clause for each finding
 }
 
+// A Basis is what changes are equal but for.
+type Basis string
+
+// The bases of clusters.
+const (
+	ByBytes      Basis = "bytes"       // equal trees
+	ByWhiteSpace Basis = "white space" // equal words, by the record
+	ByFormatting Basis = "formatting"  // equal code: comments and formatting aside
+)
+
 // A Cluster is the candidates that arrived at the same normalised change.
 type Cluster struct {
 	Candidates []int   // ascending
 	Exact      [][]int // the same candidates, grouped by equal trees
+	Basis      Basis   // on which they are equal
 }
 
 // A File is one row of the overlap matrix.
@@ -101,6 +118,8 @@ func Build(doc record.Document) Model {
 		m.Candidates = append(m.Candidates, k)
 	}
 	m.Files = files(sorted)
+	m.Steps = steps(doc, m)
+	m.Tests = tests(doc, sorted)
 	return m
 }
 
@@ -137,14 +156,24 @@ func clusters(cs []record.Candidate) []Cluster {
 			cl.Exact = append(cl.Exact, numbers)
 			cl.Candidates = append(cl.Candidates, numbers...)
 		}
-		slices.Sort(cl.Candidates)
-		slices.SortFunc(cl.Exact, slices.Compare)
-		out = append(out, cl)
+		out = append(out, cl.sorted(ByWhiteSpace))
 	}
-	slices.SortFunc(out, func(a, b Cluster) int {
-		return cmp.Or(cmp.Compare(len(b.Candidates), len(a.Candidates)), slices.Compare(a.Candidates, b.Candidates))
-	})
+	slices.SortFunc(out, Cluster.before)
 	return out
+}
+
+// sorted puts a cluster in order; basis is what it was made by.
+func (c Cluster) sorted(basis Basis) Cluster {
+	slices.Sort(c.Candidates)
+	slices.SortFunc(c.Exact, slices.Compare)
+	if c.Basis = basis; len(c.Exact) == 1 {
+		c.Basis = ByBytes
+	}
+	return c
+}
+
+func (c Cluster) before(other Cluster) int {
+	return cmp.Or(cmp.Compare(len(other.Candidates), len(c.Candidates)), slices.Compare(c.Candidates, other.Candidates))
 }
 
 func files(cs []record.Candidate) []File {
@@ -189,6 +218,11 @@ type Overlap struct {
 	Shared int // files that both touched
 	Same   int // of these, left with the same content and mode by both
 	Either int // files that at least one touched
+
+	// Places of the base, after Look.
+	SharedRegions int // that both changed
+	SameRegions   int // of these, to the same text by both
+	EitherRegions int // that at least one changed
 }
 
 // Overlaps is the matrix of the candidates by their index in m.Candidates; the
@@ -210,6 +244,22 @@ func (m Model) Overlaps() [][]Overlap {
 					o.Shared++
 					if a.New == b.New && a.NewMode == b.NewMode {
 						o.Same++
+					}
+				}
+			}
+		}
+	}
+	for _, r := range m.Regions {
+		for i, a := range r.Variant {
+			for j, b := range r.Variant {
+				o := &out[i][j]
+				if a > 0 || b > 0 {
+					o.EitherRegions++
+				}
+				if a > 0 && b > 0 {
+					o.SharedRegions++
+					if a == b {
+						o.SameRegions++
 					}
 				}
 			}

@@ -54,8 +54,8 @@ func TestBuildGroupsAndOrders(t *testing.T) {
 		t.Errorf("order: %s", d)
 	}
 	want := []Cluster{
-		{Candidates: []int{2, 3, 4}, Exact: [][]int{{2, 3}, {4}}},
-		{Candidates: []int{1}, Exact: [][]int{{1}}},
+		{Candidates: []int{2, 3, 4}, Exact: [][]int{{2, 3}, {4}}, Basis: ByWhiteSpace},
+		{Candidates: []int{1}, Exact: [][]int{{1}}, Basis: ByBytes},
 	}
 	if d := cmp.Diff(want, m.Clusters); d != "" {
 		t.Errorf("clusters: %s", d)
@@ -67,7 +67,7 @@ func TestBuildGroupsAndOrders(t *testing.T) {
 		t.Errorf("files: %+v", m.Files)
 	}
 	o := m.Overlaps()
-	if o[0][1] != (Overlap{2, 2, 2}) || o[0][3] != (Overlap{1, 0, 2}) || o[4][4] != (Overlap{}) {
+	if o[0][1] != (Overlap{Shared: 2, Same: 2, Either: 2}) || o[0][3] != (Overlap{Shared: 1, Either: 2}) || o[4][4] != (Overlap{}) {
 		t.Errorf("overlaps: %v", o)
 	}
 }

@@ -48,6 +48,7 @@ type Document struct {
 	Ranking    []Rank       `json:"ranking"`
 	Winner     *int         `json:"winner"` // number of the winner, or null
 	Tie        []int        `json:"tie,omitempty"`
+	Advice     *Advice      `json:"advice,omitempty"` // of a trained model, where one was asked
 	Reason     string       `json:"reason"`
 	Withheld   string       `json:"withheld,omitempty"` // why the judge was not asked for a winner: the run ended before
 	Adopted    *Adoption    `json:"adopted"`
@@ -106,6 +107,7 @@ type Settings struct {
 	PluginImages   map[string]Image  `json:"plugin_images,omitempty"`
 	Limits         *Limits           `json:"limits,omitempty"` // of each program, as asked
 	Warm           bool              `json:"warm,omitempty"`
+	Advice         bool              `json:"advice,omitempty"` // a trained model may break ties
 }
 
 // Image is what containers were made of.
@@ -156,6 +158,7 @@ type Baseline struct {
 	Reason     string `json:"reason,omitempty"`
 	Evidence   string `json:"evidence,omitempty"`    // what a pass of the test rests on, and how weak that is
 	Known      int    `json:"known,omitempty"`       // tests that are expected to pass, one by one
+	Tests      *Tests `json:"tests,omitempty"`       // what single tests did
 	OutputTail string `json:"output_tail,omitempty"` // last lines, redacted
 }
 
@@ -192,10 +195,11 @@ type Candidate struct {
 	Usage      map[string]any      `json:"usage"`
 	Tampered   []bytestring.String `json:"tampered,omitempty"` // protected paths it changed
 	AgentEnd   *AgentEnd           `json:"agent_end,omitempty"`
-	Hooks      []Hook              `json:"hooks,omitempty"`     // what was called, in order
-	Tools      []ToolUse           `json:"tools,omitempty"`     // what it called of the tools that the run offered
-	Network    []NetworkUse        `json:"network,omitempty"`   // what it asked the run's proxy for
-	Processes  []sandbox.Process   `json:"processes,omitempty"` // alive now; to reap after a crash
+	Hooks      []Hook              `json:"hooks,omitempty"`          // what was called, in order
+	Tools      []ToolUse           `json:"tools,omitempty"`          // what it called of the tools that the run offered
+	Proposed   []ProposedTool      `json:"proposed_tools,omitempty"` // one-file tools that it wrote
+	Network    []NetworkUse        `json:"network,omitempty"`        // what it asked the run's proxy for
+	Processes  []sandbox.Process   `json:"processes,omitempty"`      // alive now; to reap after a crash
 	DurationMS int64               `json:"duration_ms"`
 }
 
@@ -209,10 +213,24 @@ type AgentEnd struct {
 
 // Tools is what a run offered to its candidates.
 type Tools struct {
-	Servers   []ToolServer `json:"servers"`             // those that are configured
-	Offered   []string     `json:"offered"`             // wire names, sorted
-	Colliding []string     `json:"colliding,omitempty"` // wire names that two tools claimed, so that they led nowhere
-	Gathered  *Gathered    `json:"gathered,omitempty"`  // what was asked once for all candidates
+	Servers   []ToolServer  `json:"servers"`             // those that are configured
+	Offered   []string      `json:"offered"`             // wire names, sorted
+	Colliding []string      `json:"colliding,omitempty"` // wire names that two tools claimed, so that they led nowhere
+	Gathered  *Gathered     `json:"gathered,omitempty"`  // what was asked once for all candidates
+	OneFile   []OneFileTool `json:"one_file,omitempty"`  // the tools behind the door, the same bytes for all candidates
+}
+
+// OneFileTool is a one-file tool that candidates could call.
+type OneFileTool struct {
+	Name   string `json:"name"`
+	SHA256 string `json:"sha256"` // of the file, in hexadecimal
+}
+
+// ProposedTool is a one-file tool that a candidate wrote. It was never callable.
+type ProposedTool struct {
+	Name   string `json:"name"`
+	SHA256 string `json:"sha256"`
+	File   string `json:"file"` // below the run's directory
 }
 
 // ToolServer is what became of one configured MCP server.
@@ -287,6 +305,7 @@ type Evidence struct {
 	// speaks for that.
 	Compromised string `json:"compromised,omitempty"`
 	OutputTail  string `json:"output_tail,omitempty"` // last lines of the test's output, redacted
+	Tests       *Tests `json:"tests,omitempty"`       // what single tests did
 }
 
 // Compared is the protected files and witnesses that a tamper finding compared.
@@ -347,6 +366,22 @@ type Rank struct {
 	Agreement int    `json:"agreement"`         // candidates with the same normalised change, itself included
 	Because   string `json:"because,omitempty"` // what put it below the place above
 	Ties      bool   `json:"ties,omitempty"`    // with the place above
+}
+
+// Advice is what a trained model said of candidates whom the rule ranks equal.
+type Advice struct {
+	Trainer    string       `json:"trainer,omitempty"`
+	Checkpoint string       `json:"checkpoint,omitempty"` // SHA-256 of its content
+	Pairs      []Preference `json:"pairs,omitempty"`
+	Fault      string       `json:"fault,omitempty"` // why there is none
+}
+
+// Preference is the answer about one pair of candidates. Equal trees are asked
+// about once, by the lowest number.
+type Preference struct {
+	First  int `json:"first"`
+	Second int `json:"second"`
+	Better int `json:"better"` // one of both
 }
 
 // Adoption is how the winner reached the user.

@@ -40,14 +40,11 @@ func (p *page) clusters(m compare.Model) {
 	p.say(bold, "Same change")
 	alone := 0
 	for _, c := range m.Clusters {
-		switch {
-		case len(c.Candidates) == 1:
+		if len(c.Candidates) == 1 {
 			alone++
-		case len(c.Exact) == 1:
-			p.para(normal, 2, "%s: byte for byte", ids(c.Candidates))
-		default:
-			p.para(normal, 2, "%s: but for white space", ids(c.Candidates))
+			continue
 		}
+		p.para(normal, 2, "%s: %s", ids(c.Candidates), basisWords(c))
 	}
 	switch {
 	case len(m.Clusters) == 0:

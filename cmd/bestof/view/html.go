@@ -16,9 +16,14 @@ import (
 	"github.com/bestof-dev/bestof/orchestrator/compare"
 )
 
-// maxPageRows is how many rows of code a page holds; after that it names the
-// command that shows the rest.
-const maxPageRows = 200_000
+// What a page holds of code; after that it names the command that shows the
+// rest.
+const (
+	maxPageRows  = 50_000
+	maxPageBytes = 8 << 20 // of the text of rows and logs
+	maxPageFiles = 5_000   // in all sections
+	maxPageList  = 500     // rows of a matrix
+)
 
 // HTML is what CompareHTML needs besides a writer.
 type HTML struct {
@@ -28,41 +33,102 @@ type HTML struct {
 	Files func(from, to int) (iter.Seq[compare.FileDiff], error)
 	// Pairs of candidates to show besides the base with each.
 	Pairs [][2]int
+	// Logs are shown beside the change of a candidate. It may be nil.
+	Logs func(number int) []Log
+	// Link is where the code between two candidates is shown, "" where on this
+	// page. It may be nil.
+	Link func(from, to int) string
+}
+
+// A Log is what an agent or a test printed, or the parts of it that are at
+// hand.
+type Log struct {
+	Name string
+	Text string
+	Left string // what is not in Text and where it is, "" when nothing
 }
 
 // CompareHTML writes one page that needs nothing but itself: no script, no
 // request, and a policy that forbids both. Texts of candidates are cleaned like
 // for a terminal, and html/template does the quoting.
 func CompareHTML(w io.Writer, h HTML) error {
-	v := &htmlPage{html: h, rows: maxPageRows}
-	if err := pageTemplate().Execute(w, v); err != nil {
+	if err := shell("compare").Execute(w, h.Body()); err != nil {
 		return fmt.Errorf("comparison of %s: %w", h.Model.Run, err)
 	}
 	return nil
 }
 
+// Body is the data of the blocks "compare-head" and "compare".
+func (h HTML) Body() any {
+	return &htmlPage{html: h, rows: maxPageRows, bytes: maxPageBytes, files: maxPageFiles}
+}
+
+// Changes is the data of the block "changes": the code between two candidates,
+// 0 being the base, with the logs of the second, whatever Link says.
+func (h HTML) Changes(from, to int) any {
+	h.Link = nil
+	v := h.Body().(*htmlPage)
+	s := v.section(from, to)
+	s.Open = true
+	return s
+}
+
+// Blocks are the parts of pages as blocks of templates, to be used inside
+// other layouts with the style sheet of Style: "compare-head" and "compare" of
+// HTML.Body, "changes" of HTML.Changes, and "batch-head" and "batch-compare"
+// of BatchBody.
+func Blocks() (*template.Template, error) {
+	t := template.New("blocks")
+	for _, source := range []string{compareSource, compareBatchSource} {
+		if _, err := t.Parse(source); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
 //go:embed page.html
 var pageSource string
+
+//go:embed compare.html
+var compareSource string
+
+//go:embed compare_batch.html
+var compareBatchSource string
 
 //go:embed page.css
 var pageStyle string
 
-var pageTemplate = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("page").Parse(strings.Replace(pageSource, "/*style*/", pageStyle, 1)))
+// shells are whole pages around the blocks NAME-head and NAME.
+var shells = sync.OnceValue(func() map[string]*template.Template {
+	all := map[string]*template.Template{}
+	for name, body := range map[string]string{"compare": "compare", "batch": "batch-compare"} {
+		t := template.Must(Blocks())
+		template.Must(t.Parse(`{{define "head"}}{{template "` + name + `-head" .}}{{end}}{{define "body"}}{{template "` + body + `" .}}{{end}}`))
+		all[name] = template.Must(t.New("page").Parse(strings.Replace(pageSource, "/*style*/", pageStyle, 1)))
+	}
+	return all
 })
 
+func shell(name string) *template.Template { return shells()[name] }
+
 type htmlPage struct {
-	html    HTML
-	painter painter
-	rows    int // left of maxPageRows
+	html               HTML
+	painter            painter
+	rows, bytes, files int // left of maxPageRows, maxPageBytes, maxPageFiles
 }
 
 func clean(s string) term.Safe { return term.Clean(s, 0) }
 
-func (v *htmlPage) Policy() string {
+// policy allows the page's own style and nothing else.
+func policy() string {
 	sum := sha256.Sum256([]byte(pageStyle))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'"
 }
+
+func (v *htmlPage) Policy() string { return policy() }
+
+func (v *htmlPage) Title() term.Safe { return clean("run " + v.html.Model.Run) }
 
 func (v *htmlPage) Run() term.Safe    { return clean(v.html.Model.Run) }
 func (v *htmlPage) Reason() term.Safe { return clean(v.html.Model.Reason) }
@@ -159,12 +225,8 @@ func class(s style) string {
 func (v *htmlPage) Clusters() []string {
 	var out []string
 	for _, c := range v.html.Model.Clusters {
-		switch {
-		case len(c.Candidates) < 2:
-		case len(c.Exact) == 1:
-			out = append(out, ids(c.Candidates)+": byte for byte")
-		default:
-			out = append(out, ids(c.Candidates)+": but for white space")
+		if len(c.Candidates) > 1 {
+			out = append(out, ids(c.Candidates)+": "+basisWords(c))
 		}
 	}
 	return out
@@ -184,7 +246,10 @@ type htmlCell struct {
 func (v *htmlPage) Overlap() iter.Seq[htmlFile] {
 	p := &page{look: term.Look{UTF8: true}}
 	return func(yield func(htmlFile) bool) {
-		for _, f := range v.html.Model.Files {
+		for i, f := range v.html.Model.Files {
+			if i == maxPageList {
+				return
+			}
 			row := htmlFile{Path: clean(f.Path), Cells: make([]htmlCell, len(f.Touch))}
 			for i, t := range f.Touch {
 				switch {
@@ -208,17 +273,26 @@ func (v *htmlPage) Overlap() iter.Seq[htmlFile] {
 
 func (v *htmlPage) FileCount() int { return len(v.html.Model.Files) }
 
+// FilesLeft says how many rows the matrix of files lacks.
+func (v *htmlPage) FilesLeft() string {
+	if n := v.FileCount() - maxPageList; n > 0 {
+		return fmt.Sprintf("%s not listed here: bestof compare %s --json", count(n, "file is", "files are"), v.html.Model.Run)
+	}
+	return ""
+}
+
 type htmlSection struct {
-	Title, Also string
-	Open        bool
-	Fault       term.Safe
-	Files       iter.Seq[htmlDiff]
+	Title, Also, Link string
+	Open              bool
+	Fault             term.Safe
+	Files             iter.Seq[htmlDiff]
+	Logs              iter.Seq[htmlLog]
 }
 
 // Sections are the diffs: base to each different tree once, then the pairs
 // asked for.
 func (v *htmlPage) Sections() []htmlSection {
-	if v.html.Files == nil {
+	if v.html.Files == nil && v.html.Link == nil {
 		return nil
 	}
 	var out []htmlSection
@@ -253,31 +327,49 @@ func name(n int) string {
 
 func (v *htmlPage) section(from, to int) htmlSection {
 	s := htmlSection{Title: name(from) + " → " + name(to)}
+	if v.html.Link != nil {
+		if s.Link = v.html.Link(from, to); s.Link != "" {
+			return s
+		}
+	}
+	if v.html.Files == nil {
+		s.Files = func(func(htmlDiff) bool) {}
+		return s
+	}
 	files, err := v.html.Files(from, to)
 	if err != nil {
 		s.Fault = clean(err.Error())
 		return s
 	}
-	command := fmt.Sprintf("bestof diff %s %d", v.html.Model.Run, to)
-	if from > 0 {
-		command = fmt.Sprintf("bestof diff %s %d %d", v.html.Model.Run, from, to)
-	}
 	s.Files = func(yield func(htmlDiff) bool) {
 		for f := range files {
-			d := v.diff(f)
-			if v.rows < 0 {
-				yield(htmlDiff{Left: clean("The page is full. For the rest: " + command)})
+			if v.full() {
+				yield(htmlDiff{Left: clean("The page is full. For the rest: " + diffCommand(v.html.Model.Run, from, to))})
 				return
 			}
-			if !yield(d) {
+			v.files--
+			if !yield(v.diff(f, diffCommand(v.html.Model.Run, from, to))) {
 				return
 			}
 		}
 	}
+	if v.html.Logs != nil {
+		s.Logs = v.logs(to)
+	}
 	return s
 }
 
+func (v *htmlPage) full() bool { return v.rows <= 0 || v.bytes <= 0 || v.files <= 0 }
+
+func diffCommand(run string, from, to int) string {
+	if from > 0 {
+		return fmt.Sprintf("bestof diff %s %d %d", run, from, to)
+	}
+	return fmt.Sprintf("bestof diff %s %d", run, to)
+}
+
 type htmlDiff struct {
+	Open  bool
 	Path  term.Safe
 	Facts []term.Safe
 	Lines string
@@ -286,7 +378,7 @@ type htmlDiff struct {
 }
 
 type htmlHunk struct {
-	Head string
+	Head term.Safe
 	Rows []htmlRow
 }
 
@@ -303,22 +395,26 @@ type htmlPiece struct {
 	Class string
 }
 
-func (v *htmlPage) diff(f compare.FileDiff) htmlDiff {
+// diff is one file; command shows what the page has no room for.
+func (v *htmlPage) diff(f compare.FileDiff, command string) htmlDiff {
 	d := htmlDiff{Path: clean(f.Path())}
 	for _, s := range facts(f) {
 		d.Facts = append(d.Facts, clean(s))
 	}
-	if len(f.Hunks) == 0 || v.rows < 0 {
+	if len(f.Hunks) == 0 {
 		return d
 	}
 	d.Lines = (&page{look: term.Look{UTF8: true}}).lines(f.Added, f.Deleted)
 	old, new := v.painter.colour(f.Old.Path, f.OldText), v.painter.colour(f.New.Path, f.NewText)
 	for _, h := range f.Hunks {
-		out := htmlHunk{Head: fmt.Sprintf("@@ -%d,%d +%d,%d @@", h.OldStart, h.OldLines, h.NewStart, h.NewLines)}
+		out := htmlHunk{Head: clean(fmt.Sprintf("@@ -%d,%d +%d,%d @@", h.OldStart, h.OldLines, h.NewStart, h.NewLines))}
 		for _, r := range h.Rows {
-			if v.rows--; v.rows < 0 {
+			if v.full() {
+				out.Head = clean(out.Head.String() + " The page is full. For the rest: " + command)
 				break
 			}
+			v.rows--
+			v.bytes -= len(r.Old.Text) + len(r.New.Text)
 			markCR(&r)
 			row := htmlRow{Old: htmlSide(r.Old, old), New: htmlSide(r.New, new)}
 			if r.Kind != compare.Equal {
@@ -327,6 +423,9 @@ func (v *htmlPage) diff(f compare.FileDiff) htmlDiff {
 			out.Rows = append(out.Rows, row)
 		}
 		d.Hunks = append(d.Hunks, out)
+		if v.full() {
+			break
+		}
 	}
 	return d
 }

@@ -1,0 +1,247 @@
+// Package normalform brings the text of a file to a form in which formatting
+// and comments are gone: two files of equal form have the same tokens. It is
+// made to err on one side. Where a language leaves it open what a character
+// means, as JavaScript does with a slash after a brace, the file is not taken
+// for code at all, and its words are its form. It is pure.
+package normalform
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"path"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// A Form is what a file comes to.
+type Form struct {
+	Sum [sha256.Size]byte
+	// Known is whether the file was read as code: then files of equal form have
+	// equal tokens. Otherwise they have equal words.
+	Known bool
+}
+
+// Of is the form of a file by its name and its text. The name's ending says
+// which language it is; a file without one may say so in its first line.
+func Of(name string, text []byte) Form {
+	f := Form{}
+	scan, indented := language(name, text)
+	if scan != nil && utf8.Valid(text) {
+		t := &tokens{src: strings.TrimPrefix(string(text), "\ufeff"), hash: sha256.New(), name: path.Base(name)}
+		scan(t)
+		if !t.lost {
+			t.hash.Sum(f.Sum[:0])
+			f.Known = true
+			return f
+		}
+	}
+	h := sha256.New()
+	if !indented {
+		for w := range bytes.FieldsSeq(text) {
+			put(h, w)
+		}
+	} else {
+		for line := range bytes.Lines(text) {
+			words := bytes.Fields(line)
+			if len(words) == 0 {
+				continue
+			}
+			body := bytes.TrimLeft(line, " \t")
+			put(h, line[:len(line)-len(body)])
+			for _, w := range words {
+				put(h, w)
+			}
+			put(h, []byte("\n"))
+		}
+	}
+	h.Sum(f.Sum[:0])
+	return f
+}
+
+// language finds how a file is read: scan is nil where no language is known,
+// and indented is whether the distance of lines from the left means something.
+func language(name string, text []byte) (scan func(*tokens), indented bool) {
+	base := path.Base(name)
+	switch strings.ToLower(path.Ext(base)) {
+	case ".go":
+		return scanGo, false
+	case ".py", ".pyi":
+		return nil, true
+	case ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx":
+		return nil, false
+	case ".rs":
+		return braces{nested: true, rust: true}.scan, false
+	case ".java":
+		return braces{textBlocks: true, java: true}.scan, false
+	case ".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx":
+		return braces{preprocessed: true}.scan, false
+	case ".json":
+		return braces{noComments: true}.scan, false
+	case ".sh", ".bash", ".ksh", ".dash":
+		return nil, false
+	case ".rb", ".rake", ".gemspec":
+		return nil, false
+	case ".yml", ".yaml", ".mk", ".mak", ".haml", ".slim", ".pug", ".sass", ".styl", ".coffee", ".nim", ".fs", ".fsx", ".hs", ".elm", ".md", ".rst", ".pyx":
+		return nil, true
+	case "":
+		line, _, _ := bytes.Cut(text[:min(len(text), 200)], []byte("\n"))
+		if m := shebang.FindSubmatch(line); m != nil {
+			switch string(m[1]) {
+			case "python":
+				return nil, true
+			case "ruby":
+				return nil, false
+			case "node":
+				return nil, false
+			}
+			return nil, false
+		}
+	}
+	return nil, strings.HasPrefix(strings.ToLower(base), "makefile") || base == "GNUmakefile"
+}
+
+var shebang = regexp.MustCompile(`^#!\s*/\S*?(?:/|/env\s+)(python|ruby|node|sh|bash|dash|ksh)[\d.]*\s*(?:\s-\S*\s*)*$`)
+
+// put adds a part that no other parts can add up to.
+func put(h hash.Hash, part []byte) {
+	var n [8]byte
+	binary.LittleEndian.PutUint64(n[:], uint64(len(part)))
+	h.Write(n[:])
+	h.Write(part)
+}
+
+// tokens is a text that is read from left to right, and what was found in it.
+type tokens struct {
+	name string
+	src  string
+	at   int
+	hash hash.Hash
+	last string // the token before, "" at the beginning
+	lost bool   // it cannot be said what the text means
+}
+
+// emit adds a token to the form.
+func (t *tokens) emit(token string) {
+	put(t.hash, []byte(token))
+	t.last = token
+}
+
+// lose ends the reading.
+func (t *tokens) lose() { t.lost, t.at = true, len(t.src) }
+
+func (t *tokens) more() bool              { return t.at < len(t.src) }
+func (t *tokens) rest() string            { return t.src[t.at:] }
+func (t *tokens) sees(prefix string) bool { return strings.HasPrefix(t.src[t.at:], prefix) }
+
+// peek is the byte n after the next, 0 beyond the end.
+func (t *tokens) peek(n int) byte {
+	if t.at+n < len(t.src) && t.at+n >= 0 {
+		return t.src[t.at+n]
+	}
+	return 0
+}
+
+// take emits the next n bytes as one token.
+func (t *tokens) take(n int) {
+	t.emit(t.src[t.at : t.at+n])
+	t.at += n
+}
+
+// skipPast goes behind the next end, which must be there.
+func (t *tokens) skipPast(end string) {
+	i := strings.Index(t.rest(), end)
+	if i < 0 {
+		t.lose()
+		return
+	}
+	t.at += i + len(end)
+}
+
+// restOfLine is what is left of the line, without its end.
+func (t *tokens) restOfLine() string {
+	line, _, _ := strings.Cut(t.rest(), "\n")
+	return strings.TrimSuffix(line, "\r")
+}
+
+// quoted is the length of the string that begins at the next byte, with
+// escapes by backslash; it is 0 where the string does not end, or not on its
+// line.
+func (t *tokens) quoted(quote byte, lines bool) int {
+	for i := t.at + 1; i < len(t.src); i++ {
+		switch c := t.src[i]; {
+		case c == quote:
+			return i + 1 - t.at
+		case c == '\\':
+			i++
+		case c == '\n' && !lines:
+			return 0
+		}
+	}
+	return 0
+}
+
+// takeQuoted takes the string that begins at the next byte.
+func (t *tokens) takeQuoted(quote byte, lines bool) {
+	n := t.quoted(quote, lines)
+	if n == 0 {
+		t.lose()
+		return
+	}
+	t.take(n)
+}
+
+func isWord(c byte) bool {
+	return c == '_' || c == '$' || c >= utf8.RuneSelf || isDigit(c) || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v' }
+
+// word is the length of the name that begins at the next byte.
+func (t *tokens) word() int {
+	n := 0
+	for isWord(t.peek(n)) {
+		n++
+	}
+	return n
+}
+
+// number is the length of the number that begins at the next byte.
+func (t *tokens) number() int {
+	n, hex := 0, t.sees("0x") || t.sees("0X")
+	for {
+		c := t.peek(n)
+		prev := t.peek(n - 1)
+		switch {
+		case isWord(c):
+		case c == '\'' && n > 0 && isWord(t.peek(n+1)) && isWord(prev): // C++ and its digit separators
+		case c == '.' && t.peek(n+1) != '.' && (isDigit(t.peek(n+1)) || !isWord(t.peek(n+1))):
+		case (c == '+' || c == '-') && n > 0 && (!hex && (prev == 'e' || prev == 'E') || hex && (prev == 'p' || prev == 'P')):
+		default:
+			return n
+		}
+		n++
+	}
+}
+
+// operators that are one token, longest first.
+var operators = []string{
+	">>>=", "...", "===", "!==", "**=", "<<=", ">>=", ">>>", "&&=", "||=", "??=", "..=", "<=>", "->*", "//=",
+	"=>", "->", "::", "++", "--", "&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=",
+	"??", "?.", "**", "..", ":=", "##", "@=",
+}
+
+// operator is the length of the operator, or the single character, that begins
+// at the next byte.
+func (t *tokens) operator() int {
+	for _, o := range operators {
+		if t.sees(o) {
+			return len(o)
+		}
+	}
+	return 1
+}
