@@ -95,27 +95,43 @@ func (a *app) runAdopt(ctx context.Context, o adoptOptions, args []string) error
 			return usagef("%w; a branch is named with --branch=%s", err, args[1])
 		}
 	}
-	if mode.mode == worktree.AdoptBranch {
-		if err := a.canBranch(ctx, s, mode.branch, doc.Run); err != nil {
-			return err
-		}
-	}
-	number, override, err := a.adoptable(ctx, s, doc, args[1:], o.override)
-	if err != nil {
-		return err
-	}
-	before := doc.Adopted
-	if err := a.adoptWinner(ctx, s, &doc, number, mode, override); err != nil {
-		var moved *worktree.MovedError
-		if errors.As(err, &moved) && before != nil && before.Mode == string(mode.mode) && before.Candidate == number {
-			return refusedf("run %s: %s was adopted before, at %s: nothing was written", doc.Run, candidate.Number(number).ID(), before.At.Local().Format(time.DateTime))
-		}
+	if doc, err = a.adopt(ctx, s, doc, args[1:], mode, o.override); err != nil {
 		return err
 	}
 	if a.json {
 		return a.printJSON(doc.Adopted)
 	}
-	return a.printAdopted(doc)
+	_, err = fmt.Fprintln(a.Out, term.Clean(adoptedWords(doc), 0))
+	return err
+}
+
+// adopt adopts the winner, or the candidate that args name, and returns the
+// record in which that is written down.
+func (a *app) adopt(ctx context.Context, s *site, doc record.Document, args []string, mode adoptMode, why string) (record.Document, error) {
+	if mode.mode == worktree.AdoptBranch {
+		if err := a.canBranch(ctx, s, mode.branch, doc.Run); err != nil {
+			return doc, err
+		}
+	}
+	number, override, err := a.adoptable(ctx, s, doc, args, why)
+	if err != nil {
+		return doc, err
+	}
+	before := doc.Adopted
+	if err := a.adoptWinner(ctx, s, &doc, number, mode, override); err != nil {
+		return doc, adoptRefused(doc, number, mode, before, err)
+	}
+	return doc, nil
+}
+
+// adoptRefused says that what is in the way is an earlier adoption, where it
+// is.
+func adoptRefused(doc record.Document, number int, mode adoptMode, before *record.Adoption, err error) error {
+	var moved *worktree.MovedError
+	if errors.As(err, &moved) && before != nil && before.Mode == string(mode.mode) && before.Candidate == number {
+		return refusedf("run %s: %s was adopted before, at %s: nothing was written", doc.Run, candidate.Number(number).ID(), before.At.Local().Format(time.DateTime))
+	}
+	return err
 }
 
 // canBranch refuses, before anything is made, a branch that cannot be.
@@ -132,16 +148,14 @@ func (a *app) canBranch(ctx context.Context, s *site, branch, run string) error 
 	return nil
 }
 
-// printAdopted says what an adoption made and what to do next.
-func (a *app) printAdopted(doc record.Document) error {
+// adoptedWords say what an adoption made and what to do next.
+func adoptedWords(doc record.Document) string {
 	d := doc.Adopted
 	id := candidate.Number(d.Candidate).ID()
-	text := fmt.Sprintf("%s of run %s is in your work tree, not yet committed: `git status` shows it", id, doc.Run)
 	if d.Mode == string(worktree.AdoptBranch) {
-		text = fmt.Sprintf("%s of run %s is commit %s on the new branch %s: `git merge %s` takes it", id, doc.Run, d.Commit[:min(12, len(d.Commit))], d.Branch, d.Branch)
+		return fmt.Sprintf("%s of run %s is commit %s on the new branch %s: `git merge %s` takes it", id, doc.Run, d.Commit[:min(12, len(d.Commit))], d.Branch, d.Branch)
 	}
-	_, err := fmt.Fprintln(a.Out, term.Clean(text, 0))
-	return err
+	return fmt.Sprintf("%s of run %s is in your work tree, not yet committed: `git status` shows it", id, doc.Run)
 }
 
 // adoptable decides which candidate may be adopted, and on whose word.

@@ -249,7 +249,7 @@ name the winner. Your own tree is not touched until you adopt one.`,
 		}
 		return cmd.Help()
 	}})
-	root.AddCommand(a.runCommand(), a.runsCommand(), a.showCommand(), a.diffCommand(), a.compareCommand(),
+	root.AddCommand(a.runCommand(), a.runsCommand(), a.showCommand(), a.diffCommand(), a.compareCommand(), a.viewCommand(),
 		a.adoptCommand(), a.reviseCommand(), a.gcCommand(), a.duCommand(), a.demoCommand(), a.doctorCommand(),
 		a.pluginCommand(), a.mcpCommand(), a.batchCommand())
 	for _, c := range root.Commands() {

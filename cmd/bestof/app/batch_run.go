@@ -60,7 +60,7 @@ func (o *limitOptions) addFlags(f *pflag.FlagSet) {
 }
 
 // notForBatches are the flags of run that a batch has no use for.
-var notForBatches = []string{"task-file", "base", "adopt", "deadline", "expect"}
+var notForBatches = []string{"task-file", "base", "adopt", "deadline", "expect", "budget-tokens", "budget-usd"} // those budgets a batch has itself
 
 func (o *batchOptions) addFlags(f *pflag.FlagSet) {
 	all := pflag.NewFlagSet("run", pflag.ContinueOnError)
@@ -163,6 +163,7 @@ func (a *app) runBatch(ctx context.Context, o *batchOptions, flags *pflag.FlagSe
 	if err != nil {
 		return asBatchError(err)
 	}
+	a.noteBatch(home, state.Dir(), p.specs)
 	return a.startBatch(ctx, p, state)
 }
 

@@ -179,6 +179,20 @@ func readStatus(dir string) (batchNow, error) {
 	return now, nil
 }
 
+// words are how far it has come, in one line.
+func (now batchNow) words() string {
+	counts := rowCounts{now.Solved, now.Unsolved, now.Invalid, now.Failed, now.Running, now.Pending}
+	return fmt.Sprintf("%d tasks: %s", now.Tasks, counts)
+}
+
+// used is what was spent, "" when nothing is known of it.
+func (now batchNow) used() string {
+	if now.Tokens == 0 && now.CostUSD == 0 && now.Unreported == 0 {
+		return ""
+	}
+	return fmt.Sprintf("used: %d tokens, %.2f dollars; %d candidates do not say", now.Tokens, now.CostUSD, now.Unreported)
+}
+
 func (a *app) printStatus(now batchNow) error {
 	who := "nobody runs it"
 	if now.Process > 0 {
@@ -186,10 +200,9 @@ func (a *app) printStatus(now batchNow) error {
 	} else if now.Running+now.Pending > 0 {
 		who += fmt.Sprintf("; go on with: bestof batch resume %s", shown(now.Directory))
 	}
-	counts := rowCounts{now.Solved, now.Unsolved, now.Invalid, now.Failed, now.Running, now.Pending}
-	fmt.Fprintf(a.Out, "%d tasks: %s\n%s\n", now.Tasks, counts, who)
-	if now.Tokens > 0 || now.CostUSD > 0 || now.Unreported > 0 {
-		fmt.Fprintf(a.Out, "used: %d tokens, %.2f dollars; %d candidates do not say\n", now.Tokens, now.CostUSD, now.Unreported)
+	fmt.Fprintf(a.Out, "%s\n%s\n", now.words(), who)
+	if used := now.used(); used != "" {
+		fmt.Fprintln(a.Out, used)
 	}
 	for _, t := range now.Now {
 		var parts []string
