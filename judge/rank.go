@@ -16,6 +16,10 @@ type Contender struct {
 	Measurements map[string]uint64 `json:"measurements,omitempty"`
 	Lines        int               `json:"lines"`
 	Files        int               `json:"files"`
+	// Preferred is how many of the candidates that agreement and goals leave
+	// equal with it a model put below it, the higher the better; 0 without
+	// advice. It is asked after both, and never makes a candidate eligible.
+	Preferred int `json:"preferred,omitempty"`
 }
 
 // A Goal names a measurement that ranks candidates, the lower the better
@@ -32,6 +36,7 @@ type Criterion string
 const (
 	ByAgreement   Criterion = "agreement"
 	ByMeasurement Criterion = "measurement"
+	ByAdvice      Criterion = "advice"
 	ByLines       Criterion = "lines"
 	ByFiles       Criterion = "files"
 	ByNumber      Criterion = "number"
@@ -65,8 +70,8 @@ type Ranking struct {
 }
 
 // Rank orders the contenders totally, whatever order they come in: larger
-// agreement, then the goals in turn, fewest lines, fewest files, and at last
-// the lower number. Only eligible candidates take part, also in agreement:
+// agreement, then the goals in turn, advice where there is any, fewest lines,
+// fewest files, and at last the lower number. Only eligible candidates take part, also in agreement:
 // what was rejected has no vote.
 func Rank(contenders []Contender, goals []Goal) Ranking {
 	var in []ranked
@@ -148,6 +153,9 @@ func compare(a, b ranked, goals []Goal) (Comparison, int) {
 			return c, cmp.Compare(x, y)
 		}
 	}
+	if a.Preferred != b.Preferred {
+		return compared(ByAdvice, a.Preferred, b.Preferred), cmp.Compare(b.Preferred, a.Preferred)
+	}
 	if a.Lines != b.Lines {
 		return compared(ByLines, a.Lines, b.Lines), cmp.Compare(a.Lines, b.Lines)
 	}
@@ -174,6 +182,8 @@ func because(above, below ranked, c Comparison) string {
 		return "agreement of " + values("candidate", "candidates")
 	case ByMeasurement:
 		return plain(c.Measurement) + ": " + values("", "")
+	case ByAdvice:
+		return "advice: preferred to " + values("other", "others")
 	case ByLines:
 		return "changes " + values("line", "lines")
 	case ByFiles:
@@ -217,4 +227,28 @@ func count(n *uint64, singular, plural string) string {
 		unit = " " + unit
 	}
 	return strconv.FormatUint(*n, 10) + unit
+}
+
+// Equals groups the eligible contenders that agreement and the goals leave
+// equal, best first, each group by number. Among them only what Rank asks
+// later decides.
+func Equals(contenders []Contender, goals []Goal) [][]int {
+	in := make([]Contender, 0, len(contenders))
+	of := map[int]Contender{}
+	for _, c := range contenders {
+		c.Preferred, c.Lines, c.Files = 0, 0, 0
+		in = append(in, c)
+		of[c.Number] = c
+	}
+	var groups [][]int
+	var last ranked
+	for _, p := range Rank(in, goals).Places {
+		c := ranked{Contender: of[p.Number], agreement: p.Agreement}
+		if by, _ := compare(last, c, goals); len(groups) == 0 || by.By != ByNumber {
+			groups = append(groups, nil)
+		}
+		groups[len(groups)-1] = append(groups[len(groups)-1], p.Number)
+		last = c
+	}
+	return groups
 }

@@ -20,6 +20,7 @@ func genContender(t *rapid.T, number int) Contender {
 		Measurements: rapid.MapOfN(rapid.SampledFrom([]string{"a", "b"}), rapid.Uint64Range(0, 2), 0, 2).Draw(t, "m"),
 		Lines:        rapid.IntRange(0, 2).Draw(t, "lines"),
 		Files:        rapid.IntRange(0, 2).Draw(t, "files"),
+		Preferred:    rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "preferred"),
 	}
 }
 
@@ -110,6 +111,31 @@ func TestFewerLinesNeverHurt(t *testing.T) {
 	})
 }
 
+// TestAdviceOnlyBreaksTies: it moves no candidate past one that agreement or a
+// goal sets apart, and makes nobody eligible.
+func TestAdviceOnlyBreaksTies(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cs, goals := genField(t)
+		places := Rank(cs, goals).Places
+		for i := range cs {
+			cs[i].Preferred = rapid.IntRange(0, 9).Draw(t, "advice")
+		}
+		after := Rank(cs, goals).Places
+		if len(after) != len(places) {
+			t.Fatalf("advice made %d of %d candidates take part", len(after), len(places))
+		}
+		for i, a := range after {
+			for _, b := range after[i+1:] {
+				x, y := ranked{Contender: cs[a.Number-1], agreement: a.Agreement}, ranked{Contender: cs[b.Number-1], agreement: b.Agreement}
+				x.Preferred, y.Preferred = 0, 0
+				if c, order := compare(x, y, goals); order > 0 && (c.By == ByAgreement || c.By == ByMeasurement) {
+					t.Fatalf("advice put c%d above c%d, which %s sets apart", a.Number, b.Number, c.By)
+				}
+			}
+		}
+	})
+}
+
 func TestRank(t *testing.T) {
 	c := func(number int, key string, lines, files int) Contender {
 		return Contender{Number: number, Eligible: true, Normalised: key, Tree: key + strconv.Itoa(lines) + "/" + strconv.Itoa(files), Lines: lines, Files: files}
@@ -167,4 +193,31 @@ func TestRank(t *testing.T) {
 func compareNumbers(above, below int) *Comparison {
 	c := compared(ByNumber, above, below)
 	return &c
+}
+
+// TestEquals: the groups are the ranking cut where agreement or a goal decided.
+func TestEquals(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cs, goals := genField(t)
+		groups := Equals(cs, goals)
+		of := map[int]int{}
+		for i, g := range groups {
+			if !slices.IsSorted(g) || len(g) == 0 {
+				t.Fatalf("group %v", g)
+			}
+			for _, n := range g {
+				of[n] = i
+			}
+		}
+		places := Rank(cs, goals).Places
+		if len(of) != len(places) {
+			t.Fatalf("%d in groups, %d are ranked", len(of), len(places))
+		}
+		for i := 1; i < len(places); i++ {
+			a, b, d := of[places[i-1].Number], of[places[i].Number], places[i].Decided
+			if apart := d.By == ByAgreement || d.By == ByMeasurement; apart != (a != b) || b-a > 1 || b < a {
+				t.Fatalf("groups %v, but %s decided between c%d and c%d", groups, d.By, places[i-1].Number, places[i].Number)
+			}
+		}
+	})
 }
