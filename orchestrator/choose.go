@@ -212,11 +212,19 @@ func undecidedCauses(c record.Candidate) []string {
 	return out
 }
 
-// Choose ranks the candidates of a record by their outcomes.
-func Choose(doc record.Document) Choice {
-	var contenders []judge.Contender
+// Equal groups the candidates of a record whom the rule ranks equal, best first:
+// between them only advice, the size of the change and their numbers decide.
+func Equal(doc record.Document) [][]int {
+	all, _ := contenders(doc)
+	return judge.Equals(all, doc.Settings.Rank)
+}
+
+// contenders are the candidates as the ranking knows them. met reports whether
+// any of them is known to be right.
+func contenders(doc record.Document) (all []judge.Contender, met bool) {
+	preferred := preferences(doc)
 	for _, c := range doc.Candidates {
-		k := judge.Contender{Number: c.Number}
+		k := judge.Contender{Number: c.Number, Preferred: preferred[c.Number]}
 		if c.Change != nil {
 			k.Eligible = c.Outcome == candidate.Met || doc.Settings.AllowUndecided && c.Outcome == candidate.Undecided
 			k.Normalised, k.Tree = c.Change.Normalised, c.Change.Tree
@@ -226,16 +234,48 @@ func Choose(doc record.Document) Choice {
 		for _, e := range lastRound(c) {
 			maps.Copy(k.Measurements, e.Evidence.Measurements)
 		}
-		contenders = append(contenders, k)
+		all = append(all, k)
 	}
-	anyMet := slices.ContainsFunc(doc.Candidates, func(c record.Candidate) bool { return c.Outcome == candidate.Met && c.Change != nil })
-	if anyMet {
+	met = slices.ContainsFunc(doc.Candidates, func(c record.Candidate) bool { return c.Outcome == candidate.Met && c.Change != nil })
+	if met {
 		// What is known to be right is never ranked with what is not known.
-		for i := range contenders {
-			contenders[i].Eligible = contenders[i].Eligible && doc.Candidates[i].Outcome == candidate.Met
+		for i := range all {
+			all[i].Eligible = all[i].Eligible && doc.Candidates[i].Outcome == candidate.Met
 		}
 	}
-	r := judge.Rank(contenders, doc.Settings.Rank)
+	return all, met
+}
+
+// preferences counts, by candidate, the others that advice put below it. Who
+// has the very tree of one that was asked about has its count.
+func preferences(doc record.Document) map[int]int {
+	if doc.Advice == nil {
+		return nil
+	}
+	won := map[int]int{}
+	for _, p := range doc.Advice.Pairs {
+		if p.Better == p.First || p.Better == p.Second {
+			won[p.Better]++
+		}
+	}
+	of := map[string]int{}
+	for _, c := range doc.Candidates {
+		if c.Change != nil {
+			of[c.Change.Tree] = max(of[c.Change.Tree], won[c.Number])
+		}
+	}
+	for _, c := range doc.Candidates {
+		if c.Change != nil {
+			won[c.Number] = of[c.Change.Tree]
+		}
+	}
+	return won
+}
+
+// Choose ranks the candidates of a record by their outcomes.
+func Choose(doc record.Document) Choice {
+	all, anyMet := contenders(doc)
+	r := judge.Rank(all, doc.Settings.Rank)
 	choice := Choice{Ranking: []record.Rank{}, Tie: r.Tie, Reason: r.Reason}
 	for _, p := range r.Places {
 		choice.Ranking = append(choice.Ranking, record.Rank{Place: p.Place, Candidate: p.Number, Agreement: p.Agreement, Because: p.Because, Ties: p.Ties})
