@@ -119,6 +119,9 @@ type Config struct {
 	// processes share. It calls waits when the candidate has to wait, and may be
 	// nil.
 	Slot func(ctx context.Context, waits func()) (release func(), err error)
+	// Advise is asked about candidates whom the rule ranks equal, best first, and
+	// says which of a pair to prefer; nil is no advice. It may be nil.
+	Advise func(ctx context.Context, doc record.Document, equal [][]int) *record.Advice
 	// Used is told what a candidate's agent reports that it used so far, in
 	// all its rounds and attempts. It must not block, and may be nil.
 	Used   func(n candidate.Number, u Usage)
@@ -455,19 +458,13 @@ func (t *turn) tryCandidates(ctx context.Context) *ending {
 // finish lets the judge choose, adopts nothing, and closes the record.
 func (t *turn) finish(ctx context.Context, end *ending) (record.Document, error) {
 	t.lookAround(context.WithoutCancel(ctx))
+	t.settle()
+	if end == nil {
+		t.advise(ctx)
+	}
 	t.mu.Lock()
 	now := t.Now()
 	d := &t.doc
-	for i := range d.Candidates {
-		c := &d.Candidates[i]
-		if c.State == candidate.Queued {
-			c.Detail = record.NotStarted
-		}
-		if c.State != candidate.Done {
-			c.State, c.Outcome = candidate.Done, candidate.Cancelled
-		}
-		c.Processes = nil
-	}
 	choice := Choose(*d)
 	d.Ranking, d.Tie, d.Reason, d.ExitCode = choice.Ranking, choice.Tie, choice.Reason, choice.ExitCode
 	d.Winner = choice.Winner
@@ -488,6 +485,23 @@ func (t *turn) finish(ctx context.Context, end *ending) (record.Document, error)
 	t.mu.Unlock()
 	t.emit(event.Finished{Winner: d.Winner, Reason: d.Reason, ExitCode: d.ExitCode})
 	return t.doc, errors.Join(t.Record.Finish(t.doc), t.fault)
+}
+
+// settle ends every candidate that never came to its end.
+func (t *turn) settle() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	d := &t.doc
+	for i := range d.Candidates {
+		c := &d.Candidates[i]
+		if c.State == candidate.Queued {
+			c.Detail = record.NotStarted
+		}
+		if c.State != candidate.Done {
+			c.State, c.Outcome = candidate.Done, candidate.Cancelled
+		}
+		c.Processes = nil
+	}
 }
 
 // lookAround says what changed in the user's repository during the run.
