@@ -11,12 +11,14 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/bestof-dev/bestof/candidate"
 	"github.com/bestof-dev/bestof/cmd/bestof/view"
 	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/mcp/usage"
@@ -58,6 +60,8 @@ type runOptions struct {
 	plugins        string
 	mcp            string
 	dryRun         bool
+	budgetTokens   int64
+	budgetUSD      float64
 	image          imageOptions
 
 	// Not flags: what revise and demo pass on.
@@ -96,6 +100,12 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would run, and run nothing")
 }
 
+// addBudget adds what a batch has for all of its runs together.
+func (o *runOptions) addBudget(f *pflag.FlagSet) {
+	f.Int64Var(&o.budgetTokens, "budget-tokens", 0, "tokens for the whole run, where agents report them (default none)")
+	f.Float64Var(&o.budgetUSD, "budget-usd", 0, "US dollars for the whole run, where agents report what they cost (default none)")
+}
+
 func (a *app) runCommand() *cobra.Command {
 	var o runOptions
 	c := &cobra.Command{
@@ -118,6 +128,7 @@ TASK is one argument, or - to read it from standard input.`,
 		},
 	}
 	o.addFlags(c.Flags())
+	o.addBudget(c.Flags())
 	for flag, values := range map[string][]string{
 		"sandbox": {"auto", "process", "bwrap", "docker"}, "network": {"none", "gateway", "allow=", "full"}, "shadow": {"auto", "overlay", "userns", "btrfs", "reflink", "copy"}, "setup-network": {"none", "allow=", "full"},
 		"expect": {"flip", "pass"}, "stop": {"all", "first"}, "adopt": {"none", "apply", "branch"}, "base": {"snapshot", "head"}, "allow": {"undecided"},
@@ -228,6 +239,13 @@ func (a *app) execute(ctx context.Context, s *site, o runOptions, cfg orchestrat
 	if err != nil {
 		return err
 	}
+	money, err := dollars(o.budgetUSD)
+	if err != nil {
+		return usagef("--budget-usd: %w", err)
+	}
+	if o.budgetTokens < 0 {
+		return usagef("--budget-tokens: write a number from 0")
+	}
 	owner, err := proc.Self()
 	if err != nil {
 		return err
@@ -238,6 +256,9 @@ func (a *app) execute(ctx context.Context, s *site, o runOptions, cfg orchestrat
 	}
 	defer w.Close()
 	cfg.Record = w
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	cfg.Used = withinBudget(orchestrator.Usage{Output: o.budgetTokens, MicroUSD: money}, stop)
 	if cfg.Servers != nil {
 		uses := usage.NewRecorder(usage.File(s.home), func(line string) { a.warn("%s", line) })
 		cfg.Servers.Record = uses.Record
@@ -272,6 +293,28 @@ func (a *app) execute(ctx context.Context, s *site, o runOptions, cfg orchestrat
 		return statusError{code: doc.ExitCode}
 	}
 	return nil
+}
+
+// withinBudget stops a run when its candidates together used more than most, of
+// which a zero is no bound; nil when there is none.
+func withinBudget(most orchestrator.Usage, stop context.CancelCauseFunc) func(candidate.Number, orchestrator.Usage) {
+	if most.Tokens() == 0 && most.MicroUSD == 0 {
+		return nil
+	}
+	var mu sync.Mutex
+	used := map[candidate.Number]orchestrator.Usage{}
+	return func(n candidate.Number, u orchestrator.Usage) {
+		mu.Lock()
+		defer mu.Unlock()
+		used[n] = u
+		var all orchestrator.Usage
+		for _, one := range used {
+			all = all.Add(one)
+		}
+		if most.Tokens() > 0 && all.Tokens() > most.Tokens() || most.MicroUSD > 0 && all.MicroUSD > most.MicroUSD {
+			stop(orchestrator.ErrOverBudget)
+		}
+	}
 }
 
 // sweep empties the trash and drops what killed runs left, while candidates
