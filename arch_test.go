@@ -34,11 +34,16 @@ var rooms = map[string][]string{
 	"orchestrator/batch/progress": {},
 	"orchestrator/batch/report":   {"candidate", "orchestrator/batch/task", "internal"},
 	"cmd/bestof/view":             {"judge", "candidate", "orchestrator/event", "orchestrator/record", "orchestrator/compare", "orchestrator/batch/report", "orchestrator/batch/progress", "internal"},
+	"cmd/bestof/web":              {"candidate", "orchestrator/event", "orchestrator/record", "orchestrator/compare", "orchestrator/batch/report", "cmd/bestof/view", "internal"},
 	"cmd":                         {"judge", "candidate", "worktree", "plugin", "mcp", "orchestrator", "internal", "deploy"},
 	"deploy":                      {},
 	"internal":                    {},
 
 	"internal/telemetry":           {"candidate", "orchestrator/event", "orchestrator/batch/progress", "orchestrator/schedule"},
+	"orchestrator/schedule":        {"internal"},
+	"orchestrator/schedule/ledger": {"orchestrator/schedule", "internal"},
+	"orchestrator/schedule/slots":  {"internal"},
+	"orchestrator/schedule/runner": {"judge", "candidate", "worktree", "plugin", "mcp", "orchestrator", "internal"},
 	"orchestrator/schedule/export": {"orchestrator/schedule"},
 }
 
@@ -48,7 +53,7 @@ var third = map[string][]string{
 	"github.com/docker/docker":               {"candidate/sandbox/docker"},
 	"github.com/mark3labs/mcp-go":            {"mcp/session", "mcp/gateway", "mcp/serve"},
 	"github.com/modelcontextprotocol/go-sdk": {"mcp/login"},
-	"modernc.org/sqlite":                     {"mcp/usage", "orchestrator/batch"},
+	"modernc.org/sqlite":                     {"internal/sqlitefile"},
 	"charm.land/bubbletea/v2":                {"cmd/bestof/view"},
 	"github.com/alecthomas/chroma/v2":        {"cmd/bestof/view"},
 	"github.com/santhosh-tekuri/jsonschema":  {"plugin/tool"},
@@ -65,6 +70,7 @@ var pure = map[string][]string{
 	"orchestrator/plan": {"os/exec", "net", "context", "math/rand"},
 	"worktree/patch":    {"os/exec", "net", "context", "math/rand"},
 
+	"orchestrator/schedule":        {"os/exec", "net", "context", "math/rand"},
 	"orchestrator/schedule/export": {"os/exec", "net", "context", "math/rand"},
 
 	"internal/testreport":         {"os/exec", "net", "context", "math/rand"},

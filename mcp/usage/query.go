@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/bestof-dev/bestof/internal/sqlitefile"
 )
 
 // A Filter says which uses are looked at. Zero values mean all.
@@ -46,7 +48,7 @@ func Query(ctx context.Context, path string, f Filter) ([]Line, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	defer db.Close()
-	v, err := version(db)
+	v, err := sqlitefile.Version(db, schema)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

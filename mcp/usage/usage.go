@@ -4,19 +4,15 @@
 package usage
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
-
+	"github.com/bestof-dev/bestof/internal/sqlitefile"
 	"github.com/bestof-dev/bestof/mcp"
 )
 
@@ -45,7 +41,7 @@ var migrations = []string{
 }
 
 // ErrNewer is a file of a later version of this program. It is left as it is.
-var ErrNewer = errors.New("it was written by a newer bestof")
+var ErrNewer = sqlitefile.ErrNewer
 
 const (
 	busy      = 5 * time.Second // to wait for another process
@@ -209,57 +205,16 @@ func create(path string) (*sql.DB, error) {
 }
 
 func open(path, mode string) (*sql.DB, error) {
-	q := url.Values{"mode": {mode}, "_txlock": {"immediate"}}
-	q.Add("_pragma", "busy_timeout("+strconv.Itoa(int(busy.Milliseconds()))+")")
-	if mode == "rw" {
-		q.Add("_pragma", "synchronous(normal)")
-	}
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: q.Encode()}).String())
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(1)
-	return db, nil
+	return sqlitefile.Connect(path, mode, busy, "synchronous(normal)")
 }
 
-func version(db interface {
-	QueryRowContext(context.Context, string, ...any) *sql.Row
-}) (int, error) {
-	var v int
-	if err := db.QueryRowContext(context.Background(), "PRAGMA user_version").Scan(&v); err != nil {
-		return 0, err
-	}
-	if v > schema {
-		return 0, fmt.Errorf("%w (version %d; this one knows %d)", ErrNewer, v, schema)
-	}
-	return v, nil
-}
-
-// migrate does what is missing. Several processes may start at once: the
-// version is looked at again with the file locked.
+// migrate does what is missing. Several processes may start at once.
 func migrate(db *sql.DB) error {
-	if v, err := version(db); err != nil || v == schema {
+	if v, err := sqlitefile.Version(db, schema); err != nil || v == schema {
 		return err
 	}
 	if _, err := db.Exec("PRAGMA journal_mode = wal"); err != nil {
 		return err
 	}
-	tx, err := db.Begin()
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // nothing after a commit
-	v, err := version(tx)
-	if err != nil {
-		return err
-	}
-	for ; v < schema; v++ {
-		if _, err := tx.Exec(migrations[v]); err != nil {
-			return err
-		}
-	}
-	if _, err := tx.Exec("PRAGMA user_version = " + strconv.Itoa(schema)); err != nil {
-		return err
-	}
-	return tx.Commit()
+	return sqlitefile.Migrate(db, migrations)
 }

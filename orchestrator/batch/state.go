@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
-
+	"github.com/bestof-dev/bestof/internal/ownedlock"
+	"github.com/bestof-dev/bestof/internal/sqlitefile"
 	"github.com/bestof-dev/bestof/orchestrator/batch/task"
 )
 
@@ -69,7 +68,7 @@ var migrations = []string{
 
 // What Create and Open refuse.
 var (
-	ErrNewer  = errors.New("it was written by a newer bestof")
+	ErrNewer  = sqlitefile.ErrNewer
 	ErrExists = errors.New("there is a batch already: resume it, or choose another directory")
 	ErrNone   = errors.New("there is no batch in this directory")
 )
@@ -109,7 +108,7 @@ type Row struct {
 type State struct {
 	db   *sql.DB
 	dir  string
-	lock *lock // nil for one that only reads
+	lock *ownedlock.Lock // nil for one that only reads
 }
 
 // Dir is the batch's directory.
@@ -128,7 +127,7 @@ func Create(dir string, settings map[string]string, specs []Spec) (*State, error
 	}
 	s, err := create(dir, settings, specs)
 	if err != nil {
-		return nil, errors.Join(err, l.release())
+		return nil, errors.Join(err, l.Release())
 	}
 	s.lock = l
 	return s, nil
@@ -214,7 +213,7 @@ func Open(dir string) (*State, error) {
 	}
 	s, err := openFile(dir, "rw")
 	if err != nil {
-		return nil, errors.Join(err, l.release())
+		return nil, errors.Join(err, l.Release())
 	}
 	s.lock = l
 	return s, nil
@@ -241,60 +240,29 @@ func openFile(dir, mode string) (*State, error) {
 }
 
 func connect(path, mode string) (*sql.DB, error) {
-	q := url.Values{"mode": {mode}, "_txlock": {"immediate"}}
-	q.Add("_pragma", "busy_timeout(10000)")
-	if mode == "rw" {
-		q.Add("_pragma", "journal_mode(wal)")
-		q.Add("_pragma", "synchronous(full)") // what was paid is not paid again after a power failure
-		q.Add("_pragma", "foreign_keys(on)")
-	} else {
-		q.Set("_txlock", "deferred")
-	}
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: q.Encode()}).String())
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(1)
-	return db, nil
+	// Full: what was paid is not paid again after a power failure.
+	return sqlitefile.Connect(path, mode, 10*time.Second, "journal_mode(wal)", "synchronous(full)", "foreign_keys(on)")
 }
 
 // migrate does what is missing.
 func migrate(db *sql.DB, mode string) error {
-	var v int
-	if err := db.QueryRow("PRAGMA user_version").Scan(&v); err != nil {
-		return err
-	}
+	v, err := sqlitefile.Version(db, schema)
 	switch {
-	case v > schema:
-		return fmt.Errorf("%w (version %d; this one knows %d)", ErrNewer, v, schema)
-	case v == schema:
-		return nil
+	case err != nil:
+		return err
 	case v == 0:
 		return ErrNone
-	case mode != "rw":
+	case v < schema && mode != "rw":
 		return fmt.Errorf("its version is %d, this program's %d: `bestof batch resume` brings it up to date", v, schema)
 	}
-	tx, err := db.Begin()
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // nothing after a commit
-	for ; v < schema; v++ {
-		if _, err := tx.Exec(migrations[v]); err != nil {
-			return err
-		}
-	}
-	if _, err := tx.Exec("PRAGMA user_version = " + strconv.Itoa(schema)); err != nil {
-		return err
-	}
-	return tx.Commit()
+	return sqlitefile.Migrate(db, migrations)
 }
 
 // Close releases the batch.
 func (s *State) Close() error {
 	err := s.db.Close()
 	if s.lock != nil {
-		err = errors.Join(err, s.lock.release())
+		err = errors.Join(err, s.lock.Release())
 	}
 	return err
 }
