@@ -79,6 +79,7 @@ type Config struct {
 	Plugins  []Plugin // installed ones that take part, in order
 	Hooks    []Hook   // what is called at moments of each candidate's life, in order
 	Servers  *Servers // MCP servers that candidates may share; nil for none
+	OneFile  *OneFile // one-file tools that candidates may call; nil for none
 	// Tooling is told, once and before any candidate begins, what the run's own
 	// gateway asks: whom to ask about calls of tools, and how package tools are
 	// called. It is for whoever offers candidates tools in another way, and nil
@@ -308,6 +309,9 @@ func (t *turn) makeBase(ctx context.Context) *ending {
 	if o, ok := t.Sandbox.(interface{ EntersOffline() bool }); ok {
 		spec.Offline = o.EntersOffline()
 	}
+	if l, ok := t.Sandbox.(layerer); ok && l.MountsLayers() {
+		spec.TryLayers, spec.Sweep = t.tryEntry, l.Sweep
+	}
 	if len(t.Settings.Setup) > 0 {
 		spec.Setup = t.setUp
 	}
@@ -347,6 +351,12 @@ func (t *turn) makeBase(ctx context.Context) *ending {
 		t.emit(event.Notice{Text: "protected: " + strings.Join(protected, " ")})
 	}
 	return nil
+}
+
+// A layerer is a sandbox that mounts layers. See docker.Sandbox.MountsLayers.
+type layerer interface {
+	MountsLayers() bool
+	Sweep(ctx context.Context, dirs []string) error
 }
 
 // tryEntry starts a program where shadows would be, in the run's sandbox: it may
@@ -483,6 +493,9 @@ func (t *turn) finish(ctx context.Context, end *ending) (record.Document, error)
 	}
 	d.Phase, d.Finished, d.DurationMS, d.Owner = record.Finished, &now, now.Sub(t.began).Milliseconds(), nil
 	t.mu.Unlock()
+	if d.Winner != nil {
+		t.propose(context.WithoutCancel(ctx), *d.Winner)
+	}
 	t.emit(event.Finished{Winner: d.Winner, Reason: d.Reason, ExitCode: d.ExitCode})
 	return t.doc, errors.Join(t.Record.Finish(t.doc), t.fault)
 }

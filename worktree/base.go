@@ -48,6 +48,9 @@ const (
 	// ShadowUserns is an overlay in a user namespace: programs see its Root
 	// only when started through Enter.
 	ShadowUserns ShadowKind = "userns"
+	// ShadowEngine is an overlay that an engine mounts for each of its
+	// containers: nobody else sees the tree.
+	ShadowEngine ShadowKind = "engine"
 )
 
 // A BaseSpec says which base is wanted.
@@ -69,7 +72,12 @@ type BaseSpec struct {
 	// root and an empty home inside of namespaces. Its error means that userns
 	// shadows do not work here; when it is nil, nobody asks.
 	TryEntry func(ctx context.Context, e Entry, root, home string) error
-	Exclude  []string // gitignore patterns of untracked files to leave out
+	// TryLayers is TryEntry for sandboxes that mount the layers of an Entry;
+	// when it is nil, engine shadows do not work. Sweep removes what they leave
+	// and this process may not remove.
+	TryLayers func(ctx context.Context, e Entry, root, home string) error
+	Sweep     Sweeper
+	Exclude   []string // gitignore patterns of untracked files to leave out
 	// Private makes a base that nobody else uses, before or after: for
 	// programs that could write to it.
 	Private bool
@@ -83,6 +91,7 @@ type Base struct {
 	about   about
 	shadow  ShadowKind
 	offline bool // as in the BaseSpec
+	sweep   Sweeper
 	entries []entry
 	objects *Objects
 	lock    *flock.Flock
@@ -182,7 +191,7 @@ const privatePrefix = "private-"
 
 // Base returns the base that spec describes, from the cache or made now.
 func (s *Store) Base(ctx context.Context, r *Repository, spec BaseSpec) (*Base, error) {
-	kind, err := s.kind(ctx, spec)
+	kind, err := s.kind(ctx, spec, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +199,12 @@ func (s *Store) Base(ctx context.Context, r *Repository, spec BaseSpec) (*Base, 
 	for range 4 { // a file that changes while it is read is read again
 		b, err := s.tryBase(ctx, r, spec)
 		if err == nil {
-			b.shadow, b.offline = kind, spec.Offline
+			if kind == ShadowAuto {
+				if kind, err = s.kind(ctx, spec, b); err != nil {
+					return nil, errors.Join(err, b.Close())
+				}
+			}
+			b.shadow, b.offline, b.sweep = kind, spec.Offline, spec.Sweep
 			return b, nil
 		}
 		if last = err; !errors.Is(err, errChanged) && !errors.Is(err, fs.ErrNotExist) {

@@ -21,6 +21,7 @@ type GCOptions struct {
 	OlderThan    time.Duration         // only runs that began so long before Now
 	Now          time.Time
 	DryRun       bool
+	Sweep        Sweeper // for what engine shadows left; nil leaves it
 }
 
 // A GCReport says what was, or would be, removed.
@@ -29,6 +30,7 @@ type GCReport struct {
 	Bases  []string // least recently used first
 	Trash  []string // taken out of sight earlier, or never finished
 	Mounts []string
+	Left   []string // only an engine's root can remove what is in them, and it did not
 	Bytes  int64
 }
 
@@ -156,7 +158,12 @@ func (s *Store) gcTrash(ctx context.Context, o GCOptions, report *GCReport) erro
 			return err
 		}
 		report.Mounts = append(report.Mounts, mounts...)
-		if err := removeAll(ctx, dir); err != nil {
+		left, err := sweep(ctx, dir, o.Sweep)
+		report.Left = append(report.Left, left...)
+		if rerr := removeAll(ctx, dir); rerr != nil && len(left) == 0 {
+			err = errors.Join(err, rerr)
+		}
+		if err != nil {
 			return err
 		}
 	}

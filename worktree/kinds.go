@@ -24,6 +24,7 @@ var shadowKinds = []struct {
 	{ShadowOverlay, tryOverlay},
 	{ShadowUserns, tryUserns},
 	{ShadowBtrfs, tryBtrfs},
+	{ShadowEngine, func(dir string) error { return engineWorks(context.Background(), dir, nil) }},
 	{ShadowReflink, tryReflink},
 	{ShadowCopy, func(string) error { return nil }},
 }
@@ -35,12 +36,16 @@ type Capability struct {
 	Reason string // why not
 }
 
-// Capabilities tries each kind of shadow in dir, best first.
-func Capabilities(ctx context.Context, dir string) []Capability {
+// Capabilities tries each kind of shadow in dir, best first. layers is as
+// BaseSpec.TryLayers.
+func Capabilities(ctx context.Context, dir string, layers func(ctx context.Context, e Entry, root, home string) error) []Capability {
 	var out []Capability
 	for _, k := range shadowKinds {
-		c := Capability{Kind: k.kind, Works: true}
-		if err := tryKind(dir, k.try); err != nil {
+		c, try := Capability{Kind: k.kind, Works: true}, k.try
+		if k.kind == ShadowEngine && layers != nil {
+			try = func(dir string) error { return engineWorks(ctx, dir, layers) }
+		}
+		if err := tryKind(dir, try); err != nil {
 			c.Works, c.Reason = false, err.Error()
 			if k.kind == ShadowOverlay && os.Geteuid() != 0 {
 				c.Reason = "only root may mount one: " + c.Reason
@@ -91,8 +96,14 @@ func (s *Store) works(ctx context.Context, kind ShadowKind, try func(string) err
 	return err
 }
 
-// kind chooses the kind of the shadows of a base.
-func (s *Store) kind(ctx context.Context, spec BaseSpec) (ShadowKind, error) {
+// engineFrom is how many files a base has at least for which trying an engine
+// costs less than a few copies.
+const engineFrom = 1000
+
+// kind chooses the kind of the shadows of a base. What costs more to try than
+// a small base is worth is decided when there is one: until then it is
+// ShadowAuto.
+func (s *Store) kind(ctx context.Context, spec BaseSpec, b *Base) (ShadowKind, error) {
 	want := spec.Shadow
 	var names []string
 	for _, k := range shadowKinds {
@@ -101,6 +112,19 @@ func (s *Store) kind(ctx context.Context, spec BaseSpec) (ShadowKind, error) {
 			continue
 		}
 		try := k.try
+		if k.kind == ShadowEngine {
+			switch {
+			case want == ShadowAuto && spec.TryLayers == nil:
+				continue
+			case want == ShadowAuto && b == nil:
+				return ShadowAuto, nil
+			case want == ShadowAuto && len(b.entries) < engineFrom && spec.Setup == nil:
+				continue
+			case spec.TryLayers == nil:
+				return "", fmt.Errorf("%s shadows do not work in %s: %w", want, s.dir, errNoEngine)
+			}
+			try = func(dir string) error { return engineWorks(ctx, dir, spec.TryLayers) }
+		}
 		if k.kind == ShadowUserns && spec.TryEntry != nil {
 			try = func(dir string) error {
 				return usernsWorks(dir, spec.Offline, func(e Entry, root, home string) error { return spec.TryEntry(ctx, e, root, home) })

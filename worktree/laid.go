@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -117,7 +116,7 @@ func (r *Run) NewVerificationWith(ctx context.Context, b *Base, name string, tre
 
 // lay writes files into a shadow in which nothing has run.
 func (sh *Shadow) lay(files []Laid) error {
-	root, err := os.OpenRoot(sh.HostRoot())
+	root, err := sh.writable()
 	if err != nil {
 		return err
 	}
@@ -147,7 +146,7 @@ func (sh *Shadow) lay(files []Laid) error {
 
 // clearWay removes what is at a path, and whatever above it is no directory: a
 // link there would lead elsewhere.
-func clearWay(root *os.Root, name string) error {
+func clearWay(root treeRoot, name string) error {
 	for i, c := range name {
 		if c != '/' {
 			continue

@@ -23,6 +23,7 @@ type Run struct {
 
 	mu      sync.Mutex
 	holders []*holder
+	sweep   Sweeper // of the bases that shadows were made of
 }
 
 // NewRun claims the name of a run. Of several processes that try at once, one
@@ -64,7 +65,8 @@ func (r *Run) Close(ctx context.Context) error {
 	if _, err := unmountBelow(r.dir); err != nil {
 		return fmt.Errorf("close run: %w", err)
 	}
-	if err := r.store.discard(r.dir); err != nil {
+	_, err := sweep(ctx, r.dir, r.sweep)
+	if err = errors.Join(err, r.store.discard(r.dir)); err != nil {
 		return fmt.Errorf("close run: %w", err)
 	}
 	return nil
@@ -91,12 +93,17 @@ type Shadow struct {
 
 // NewShadow makes a shadow of b. The name is one of its own within the run.
 func (r *Run) NewShadow(ctx context.Context, b *Base, name string) (*Shadow, error) {
-	if !validID.MatchString(name) || name == "git" || name == markFile || strings.HasPrefix(name, "warm-") {
+	if !validID.MatchString(name) || name == "git" || name == markFile || strings.HasPrefix(name, "warm-") || strings.HasPrefix(name, sweptPrefix) {
 		return nil, fmt.Errorf("make shadow: %q is no name for one", name)
 	}
 	sh := &Shadow{run: r, base: b, kind: b.shadow, dir: filepath.Join(r.dir, name)}
 	if err := os.Mkdir(sh.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make shadow: %w", err)
+	}
+	if b.sweep != nil {
+		r.mu.Lock()
+		r.sweep = b.sweep
+		r.mu.Unlock()
 	}
 	if err := sh.make(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("make shadow %s: %w", name, err), sh.Remove(context.WithoutCancel(ctx)))
@@ -117,6 +124,9 @@ func (sh *Shadow) make(ctx context.Context) error {
 	}
 	if err := os.Mkdir(sh.Root(), 0o755); err != nil {
 		return err
+	}
+	if sh.kind == ShadowEngine {
+		return sh.makeLayers(tree)
 	}
 	if sh.kind == ShadowOverlay || sh.kind == ShadowUserns {
 		if err := sh.layer("tree", []string{tree}, sh.Root(), 0o755); err != nil {
@@ -153,6 +163,18 @@ func (sh *Shadow) make(ctx context.Context) error {
 		return err
 	}
 	return sh.opened(sh.Root())
+}
+
+// makeLayers makes an overlay for somebody else to mount.
+func (sh *Shadow) makeLayers(lower string) error {
+	sh.entry = Entry{Lower: lower, Upper: filepath.Join(sh.dir, "tree-upper"), Work: filepath.Join(sh.dir, workName)}
+	if !plainPath(lower) || !plainPath(sh.dir) {
+		return errors.New("the path has a character that separates the options of a mount")
+	}
+	if err := errors.Join(os.Mkdir(sh.entry.Upper, 0o755), os.Mkdir(sh.entry.Work, 0o700)); err != nil {
+		return err
+	}
+	return sh.opened(sh.entry.Upper)
 }
 
 // opened remembers the directory that a seal will read.
@@ -221,6 +243,11 @@ func (sh *Shadow) Remove(ctx context.Context) error {
 		sh.holder.stop()
 		sh.holder = nil
 	}
+	if sh.kind == ShadowEngine {
+		if err := sh.leaveWork(); err != nil {
+			return fmt.Errorf("remove shadow: %w", err)
+		}
+	}
 	if sh.kind == ShadowBtrfs {
 		_ = subvolume(btrfsDestroy, sh.Root(), 0) // quick; what stays is deleted file by file
 	}
@@ -281,6 +308,8 @@ func (sh *Shadow) seal(ctx context.Context, l Limits, all bool) (*Sealed, error)
 	w := walker{entries: b.entries, lookup: b.index(), rules: b.rules, limits: l.over(b.entries), to: to, fresh: make(map[string][]byte)}
 	dir, top := sh.Root(), &sh.top
 	switch {
+	case sh.kind == ShadowEngine: // whoever runs in it reaches no base
+		w.overlay, dir = "user.overlay.", sh.entry.Upper
 	case all:
 		dir, top = sh.HostRoot(), nil
 	case sh.kind == ShadowOverlay || sh.kind == ShadowUserns:
@@ -376,7 +405,7 @@ func (r *Run) NewVerification(ctx context.Context, b *Base, name string, tree Tr
 
 // apply writes a change into a shadow in which nothing has run.
 func (sh *Shadow) apply(files []FileChange, protected func(string) bool) error {
-	root, err := os.OpenRoot(sh.HostRoot())
+	root, err := sh.writable()
 	if err != nil {
 		return err
 	}
@@ -429,7 +458,7 @@ func inTheWay(err error) bool {
 
 // removeEmptyParents removes the directories above a path that are empty, as
 // git does, which knows no empty directory.
-func removeEmptyParents(root *os.Root, name string) {
+func removeEmptyParents(root treeRoot, name string) {
 	for d := filepath.Dir(name); d != "."; d = filepath.Dir(d) {
 		if root.Remove(d) != nil {
 			return
@@ -438,7 +467,7 @@ func removeEmptyParents(root *os.Root, name string) {
 }
 
 // writeInto makes a file or link below root, whose directories it makes too.
-func writeInto(root *os.Root, name string, mode Mode, data []byte) error {
+func writeInto(root treeRoot, name string, mode Mode, data []byte) error {
 	if dir := filepath.Dir(name); dir != "." {
 		if err := root.MkdirAll(dir, 0o755); err != nil {
 			return err

@@ -44,7 +44,7 @@ func TestShadowContract(t *testing.T) {
 	} {
 		t.Run(fs, func(t *testing.T) {
 			dir := fileSystem(t, fs)
-			for _, c := range Capabilities(t.Context(), dir) {
+			for _, c := range Capabilities(t.Context(), dir, nil) {
 				if want := slices.Contains(works, c.Kind); c.Works != want {
 					t.Errorf("%s works: %v, %s", c.Kind, c.Works, c.Reason)
 				}
@@ -56,7 +56,7 @@ func TestShadowContract(t *testing.T) {
 						shadowContract(t, store, k.kind)
 						return
 					}
-					_, err := newStoreAt(t, store).kind(t.Context(), BaseSpec{Shadow: k.kind})
+					_, err := newStoreAt(t, store).kind(t.Context(), BaseSpec{Shadow: k.kind}, nil)
 					if err == nil || !strings.Contains(err.Error(), string(k.kind)+" shadows do not work in "+store) {
 						t.Errorf("refusal: %v", err)
 					}

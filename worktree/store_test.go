@@ -368,7 +368,7 @@ func TestOpenRefusesInOneSentence(t *testing.T) {
 
 func TestCapabilitiesLeaveNothing(t *testing.T) {
 	dir := t.TempDir()
-	if got := Capabilities(t.Context(), dir); len(got) != len(shadowKinds) || got[0].Kind != ShadowOverlay {
+	if got := Capabilities(t.Context(), dir, nil); len(got) != len(shadowKinds) || got[0].Kind != ShadowOverlay {
 		t.Errorf("kinds: %+v", got)
 	}
 	if names, err := os.ReadDir(dir); err != nil || len(names) != 0 {

@@ -164,6 +164,11 @@ type Entry struct {
 	// Host is what this process, and those with its view of the file system,
 	// put before Root and Home to find them. It holds until Remove.
 	Host string
+
+	// Lower, Upper and Work, of kind engine, are the layers of an overlay that
+	// whoever starts a program has to mount at Root, with the option userxattr.
+	// Nobody else sees the tree: what programs changed is in Upper.
+	Lower, Upper, Work string
 }
 
 // entry is how one gets to where the holder is.
@@ -237,5 +242,5 @@ func usernsWorks(dir string, offline bool, start func(e Entry, root, home string
 func (sh *Shadow) Enter() Entry { return sh.entry }
 
 // HostRoot is where this process itself finds the tree. It is Root for all
-// kinds but userns.
+// kinds but userns, and means nothing for engine.
 func (sh *Shadow) HostRoot() string { return sh.entry.Host + sh.Root() }

@@ -70,8 +70,14 @@ func makeDir(root *os.Root, name string) error {
 // HostHome is where this process finds Home.
 func (s Spec) HostHome() string { return s.Enter.Host + s.Home }
 
-// HostRoot is where this process finds Root.
-func (s Spec) HostRoot() string { return s.Enter.Host + s.Root }
+// HostRoot is where this process finds Root, or what was changed of it where
+// it is layered.
+func (s Spec) HostRoot() string {
+	if s.Enter.Layered() {
+		return s.Enter.Upper
+	}
+	return s.Enter.Host + s.Root
+}
 
 // Check reports a Spec that no sandbox should run.
 func (s Spec) Check() error {
@@ -94,6 +100,16 @@ func (s Spec) Check() error {
 		return fmt.Errorf("host's path of the namespaces %q is not a clean absolute path", e.Host)
 	} else if len(e.Offline) > 0 && len(e.Argv) == 0 {
 		return errors.New("an entry leads away from the network and nowhere else")
+	}
+	if e := s.Enter; e.Layered() {
+		for _, p := range []string{e.Lower, e.Upper, e.Work} {
+			if !filepath.IsAbs(p) || filepath.Clean(p) != p || strings.ContainsAny(p, ",:\\\n") {
+				return fmt.Errorf("layer %q is not a clean absolute path without what separates the options of a mount", p)
+			}
+		}
+		if e.Host != "" || len(e.Argv) > 0 {
+			return errors.New("layers to mount and namespaces to enter exclude each other")
+		}
 	}
 	for _, argv := range [][]string{s.Enter.Argv, s.Enter.Offline} {
 		if len(argv) > 0 && !filepath.IsAbs(argv[0]) {
@@ -136,6 +152,9 @@ func (s Spec) Dir() (dir, reason string, err error) {
 	if s.WorkDir == "" {
 		return s.Root, "", nil
 	}
+	if s.Enter.Layered() {
+		return s.layeredDir(root)
+	}
 	switch fi, err := root.Stat(filepath.FromSlash(s.WorkDir)); {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", "directory " + s.WorkDir + " does not exist", nil
@@ -145,6 +164,41 @@ func (s Spec) Dir() (dir, reason string, err error) {
 		return "", s.WorkDir + " is not a directory", nil
 	}
 	return filepath.Join(s.Root, filepath.FromSlash(s.WorkDir)), "", nil
+}
+
+// layeredDir is Dir where Root is layered. No part of it may be a link.
+func (s Spec) layeredDir(upper *os.Root) (dir, reason string, err error) {
+	lower, err := os.OpenRoot(s.Enter.Lower)
+	if err != nil {
+		return "", "", fmt.Errorf("open the root: %w", err)
+	}
+	defer lower.Close()
+	at := ""
+	for part := range strings.SplitSeq(filepath.FromSlash(s.WorkDir), "/") {
+		at = filepath.Join(at, part)
+		fi, err := upper.Lstat(at)
+		if errors.Is(err, fs.ErrNotExist) {
+			fi, err = lower.Lstat(at)
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist), err == nil && fi.Mode()&fs.ModeCharDevice != 0: // a whiteout
+			return "", "directory " + s.WorkDir + " does not exist", nil
+		case err != nil || fi.Mode()&fs.ModeSymlink != 0:
+			return "", "directory " + s.WorkDir + " is not inside the root", nil
+		case !fi.IsDir():
+			return "", s.WorkDir + " is not a directory", nil
+		}
+	}
+	return filepath.Join(s.Root, at), "", nil
+}
+
+// Unlayered refuses a Spec whose layers somebody has to mount, for sandboxes
+// that cannot do that.
+func (s Spec) Unlayered() error {
+	if s.Enter.Layered() {
+		return errors.New("only an engine can mount its layers: choose another kind of shadow")
+	}
+	return nil
 }
 
 // ToolsNetwork is the network of which tools are told.

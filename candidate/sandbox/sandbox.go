@@ -80,7 +80,16 @@ type Entry struct {
 	Offline []string
 	// Host is what stands before Root and Home where this process finds them.
 	Host string
+
+	// Lower, Upper and Work are the layers of an overlay that the sandbox has
+	// to mount at Root itself, with the option userxattr; absolute host paths.
+	// It does that for each program, and nobody else sees the tree: what
+	// programs changed is in Upper. Only sandboxes that have MountsLayers can.
+	Lower, Upper, Work string
 }
+
+// Layered reports whether Root is an overlay that the sandbox has to mount.
+func (e Entry) Layered() bool { return e.Upper != "" }
 
 // A Place is where Root and Home are for the program. Giving every shadow the
 // same place lets absolute paths that a setup command wrote, such as those of

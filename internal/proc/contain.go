@@ -33,7 +33,7 @@ func ContainArgs() []string { return []string{containWord} }
 // A Seen is a directory that must be the same for both ends.
 type Seen struct {
 	Path string // as the first process sees it
-	Dev  uint64 // as RunContained's caller sees it, from stat
+	Dev  uint64 // as RunContained's caller sees it, from stat; 0 for one that a mount made anew, but for its inode
 	Ino  uint64
 }
 
@@ -192,7 +192,7 @@ func (j contained) check() error {
 		if err := unix.Stat(string(p.Path), &st); err != nil {
 			return fmt.Errorf("look at %s in the container: %w", p.Path, err)
 		}
-		if uint64(st.Dev) != p.Dev || st.Ino != p.Ino {
+		if p.Dev != 0 && uint64(st.Dev) != p.Dev || st.Ino != p.Ino {
 			return fmt.Errorf("%s in the container is not the directory of this machine that was meant: the engine does not see the same files", p.Path)
 		}
 	}

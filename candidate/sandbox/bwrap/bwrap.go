@@ -127,7 +127,7 @@ func (s *Sandbox) Isolation() sandbox.Isolation {
 // exits with status 128+n look the same through bwrap, as they do through a
 // shell; both are reported as the signal.
 func (s *Sandbox) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, error) {
-	if err := spec.Check(); err != nil {
+	if err := errors.Join(spec.Check(), spec.Unlayered()); err != nil {
 		return sandbox.Result{}, fmt.Errorf("bwrap sandbox: %w", err)
 	}
 	network := spec.ToolsNetwork()

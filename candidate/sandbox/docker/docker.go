@@ -317,7 +317,7 @@ func (s *Sandbox) run(ctx context.Context, spec sandbox.Spec) (_ sandbox.Result,
 			return stopped, nil
 		}
 	}
-	defer func() { err = errors.Join(err, s.drop(ctx, c.id)) }()
+	defer func() { err = errors.Join(err, s.drop(ctx, c)) }()
 	defer c.conn.Close()
 	if err := s.tellStarted(ctx, c.id, spec.Started); err != nil {
 		if ctx.Err() != nil {
@@ -355,7 +355,10 @@ func (s *Sandbox) settle(spec sandbox.Spec, one string) (plan, []proc.Seen, erro
 		}
 	}
 	at := spec.Place()
-	root, err1 := proc.Look(spec.Root, at.Root)
+	root, err1 := proc.Look(spec.HostRoot(), at.Root)
+	if spec.Enter.Layered() {
+		root.Dev = 0 // an overlay's root has the inode of its upper layer
+	}
 	home, err2 := proc.Look(spec.Home, at.Home)
 	if err := errors.Join(err1, err2); err != nil {
 		return plan{}, nil, err

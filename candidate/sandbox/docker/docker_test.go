@@ -44,7 +44,7 @@ func engine(t testing.TB) string {
 func TestContract(t *testing.T) {
 	engine(t)
 	sandboxtest.Run(t, newSandbox, sandboxtest.Expect{
-		Name: "docker", Filesystem: true, Processes: true, Network: true, NoWay: true,
+		Name: "docker", Filesystem: true, Processes: true, Network: true, NoWay: true, Layer: true,
 		Path: "/image/bin:/usr/bin:/bin", First: "/.bestof-init " + proc.ContainArgs()[0],
 		Shows: []string{"/sys"}, // read-only: programs find the limits of their control group there
 	})

@@ -24,6 +24,7 @@ const hostName = "sandbox"
 type plan struct {
 	config *container.Config
 	host   *container.HostConfig
+	volume string // the overlay's; "" for none
 }
 
 // A settled spec is one whose paths on this machine have been looked at.
@@ -84,6 +85,10 @@ func (s *Sandbox) planned(r settled) (plan, error) {
 		delete(host.Tmpfs, m.Target)
 	}
 	host.Mounts = mounts
+	volume := ""
+	if r.spec.Enter.Layered() {
+		volume = volumeOf(r.spec.Enter)
+	}
 	stop := 1
 	return plan{
 		config: &container.Config{
@@ -97,7 +102,7 @@ func (s *Sandbox) planned(r settled) (plan, error) {
 			// nothing: not even the hosts that a container has otherwise.
 			NetworkDisabled: r.spec.Network == sandbox.NetworkNone && len(s.files) > 0,
 		},
-		host: host,
+		host: host, volume: volume,
 	}, nil
 }
 
@@ -147,7 +152,11 @@ func mountsOf(r settled, at sandbox.Place) ([]mount.Mount, error) {
 		mounts[m.Target] = mount.Mount{Type: mount.TypeTmpfs, Target: m.Target, ReadOnly: true, TmpfsOptions: &mount.TmpfsOptions{SizeBytes: 1 << 20, Mode: 0o555}}
 	}
 	bind(r.self, initPath, true)
-	bind(r.spec.Root, at.Root, false)
+	if r.spec.Enter.Layered() {
+		mounts[at.Root] = overlay(r, at.Root)
+	} else {
+		bind(r.spec.Root, at.Root, false)
+	}
 	bind(r.spec.Home, at.Home, false)
 	if sandbox.Within(at.Root, at.Home) || sandbox.Within(at.Home, at.Root) {
 		return nil, fmt.Errorf("the home %s and the root %s cannot be inside each other", at.Home, at.Root)

@@ -100,10 +100,13 @@ func Reap(ctx context.Context, environ []string, dryRun bool) ([]Leftover, error
 	if err != nil {
 		return nil, silent(ctx, c.DaemonHost(), err)
 	}
+	left := func(labels map[string]string) bool {
+		o, ours := readOwner(labels)
+		return ours && o.dead(self, proc.Identity.Alive)
+	}
 	var gone []Leftover
 	for _, one := range all {
-		o, ours := readOwner(one.Labels)
-		if !ours || !o.dead(self, proc.Identity.Alive) {
+		if !left(one.Labels) {
 			continue
 		}
 		if !dryRun {
@@ -113,7 +116,7 @@ func Reap(ctx context.Context, environ []string, dryRun bool) ([]Leftover, error
 		}
 		gone = append(gone, Leftover{ID: one.ID, Run: one.Labels["bestof.run"], Candidate: one.Labels["bestof.candidate"]})
 	}
-	return gone, nil
+	return gone, reapVolumes(ctx, c, left, dryRun)
 }
 
 // remove ends and removes a container, whatever became of ctx. One that is
@@ -159,18 +162,29 @@ func answered(err error) bool {
 
 // removeLabelled removes a container whose id was never heard, by its label.
 func removeLabelled(ctx context.Context, c *client.Client, one string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWait)
-	defer cancel()
-	with := container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelOne+"="+one))}
-	all, err := c.ContainerList(ctx, with)
-	for tries := restartWait / removeEvery; err != nil && !answered(err) && tries > 0 && ctx.Err() == nil; tries-- {
-		<-time.After(removeEvery)
-		all, err = c.ContainerList(ctx, with)
-	}
+	var all []container.Summary
+	err := untilAnswered(ctx, func(ctx context.Context) (ok bool, err error) {
+		all, err = c.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelOne+"="+one))})
+		return err == nil, err
+	})
 	for _, found := range all {
 		err = errors.Join(err, remove(ctx, c, found.ID))
 	}
 	return err
+}
+
+// untilAnswered asks an engine again that goes away, for the time of a restart
+// and whatever became of ctx.
+func untilAnswered(ctx context.Context, ask func(context.Context) (ok bool, err error)) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWait)
+	defer cancel()
+	for tries := restartWait / removeEvery; ; tries-- {
+		ok, err := ask(ctx)
+		if ok || answered(err) || tries == 0 || ctx.Err() != nil {
+			return err
+		}
+		<-time.After(removeEvery)
+	}
 }
 
 // withLabels adds what a spec says to an owner's labels; nobody else's prefix.

@@ -20,8 +20,9 @@ import (
 
 // A begun container waits for what it is to run.
 type begun struct {
-	id   string
-	conn types.HijackedResponse
+	id     string
+	volume string // of an overlay; "" for none
+	conn   types.HijackedResponse
 }
 
 // begin makes and starts a container. It returns nil without an error when ctx
@@ -36,26 +37,27 @@ func (s *Sandbox) begin(ctx context.Context, p plan, one string) (*begun, error)
 	if ctx.Err() != nil {
 		return nil, nil
 	}
-	id, err := s.create(ctx, p, one)
-	if err != nil {
-		return nil, err
+	c := &begun{volume: p.volume}
+	var err error
+	if c.id, err = s.create(ctx, p, one); err != nil {
+		return nil, errors.Join(err, s.dropVolume(ctx, p.volume))
 	}
-	conn, err := s.start(ctx, id)
-	if err == nil {
-		return &begun{id, conn}, nil
+	if c.conn, err = s.start(ctx, c.id); err == nil {
+		return c, nil
 	}
 	if ctx.Err() != nil {
 		err = nil
 	}
-	return nil, errors.Join(err, s.drop(ctx, id))
+	return nil, errors.Join(err, s.drop(ctx, c))
 }
 
-// drop removes a container, whatever became of ctx.
-func (s *Sandbox) drop(ctx context.Context, id string) error {
-	if err := remove(ctx, s.client, id); err != nil {
+// drop removes a container, whatever became of ctx, and its overlay's volume
+// when no other container has it.
+func (s *Sandbox) drop(ctx context.Context, c *begun) error {
+	if err := remove(ctx, s.client, c.id); err != nil {
 		return fmt.Errorf("remove its container: %s", oneLine(err))
 	}
-	return nil
+	return s.dropVolume(ctx, c.volume)
 }
 
 // A warmth is a container that was begun before anybody asked for it.
@@ -79,7 +81,7 @@ type warm struct {
 // removes the container if it was not used, and waits until it is gone.
 func (s *Sandbox) Warm(ctx context.Context, spec sandbox.Spec) (drop func()) {
 	none, one := func() {}, rand.Text()
-	if spec.Check() != nil || spec.Enter.Host != "" || short(s.limits.MemoryBytes) {
+	if spec.Check() != nil || spec.Enter.Host != "" || len(spec.Enter.Argv) > 0 || short(s.limits.MemoryBytes) {
 		return none
 	}
 	spec, _, err := inside.Wrap(spec, true)
@@ -126,7 +128,7 @@ func (s *Sandbox) cool(ctx context.Context, w *warmth) {
 	<-w.ready
 	if w.begun != nil {
 		w.begun.conn.Close()
-		_ = s.drop(ctx, w.begun.id) // Reap finds it otherwise
+		_ = s.drop(ctx, w.begun) // Reap finds it otherwise
 	}
 }
 

@@ -153,7 +153,7 @@ func (s *Sandbox) run(ctx context.Context, spec sandbox.Spec, dir string, progra
 
 // enter admits a spec, unless it breaks a rule.
 func (s *Sandbox) enter(spec sandbox.Spec) (dir, reason string, err error) {
-	if err := errors.Join(spec.Check(), spec.Unmoved()); err != nil {
+	if err := errors.Join(spec.Check(), spec.Unmoved(), spec.Unlayered()); err != nil {
 		return "", "", s.broken(err)
 	}
 	if dir, reason, err = spec.Dir(); err != nil {

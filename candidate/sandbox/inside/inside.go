@@ -48,6 +48,7 @@ var hooked atomic.Bool
 //	bestof internal inside --listen PORT=SOCKET … -- PROGRAM ARG…
 func Main(args []string) {
 	hooked.Store(true)
+	sweepMain(args)
 	if len(args) < 3 || args[1] != "internal" || args[2] != "inside" {
 		return
 	}

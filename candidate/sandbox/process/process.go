@@ -64,7 +64,7 @@ func (s *Sandbox) EntersOffline() bool { return true }
 
 // Run implements sandbox.Sandbox.
 func (s *Sandbox) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, error) {
-	if err := errors.Join(spec.Check(), spec.Unmoved()); err != nil {
+	if err := errors.Join(spec.Check(), spec.Unmoved(), spec.Unlayered()); err != nil {
 		return sandbox.Result{}, fmt.Errorf("process sandbox: %w", err)
 	}
 	if len(spec.Forwards) > 0 && !s.offline {

@@ -113,7 +113,7 @@ func (s *suite) killedCaller(t *testing.T) {
 	for _, program := range []string{"daemon", "hold"} {
 		spec := s.spec(t, program)
 		spec.Timeout = time.Hour
-		lock := filepath.Join(spec.Root, "lock")
+		lock := filepath.Join(spec.Home, "lock")
 		spec.Argv = append(spec.Argv, lock)
 		if program == "daemon" { // which ends by itself: keep it going
 			spec.Argv = []string{"/bin/sh", "-c", `"$@"; exec sleep 3600`, "sh", s.self, probeWord, "daemon", lock}
@@ -134,7 +134,7 @@ func (s *suite) killedCaller(t *testing.T) {
 	// A supervisor that was stopped does not notice; Reap ends it.
 	spec := s.spec(t, "hold")
 	spec.Timeout = time.Hour
-	lock := filepath.Join(spec.Root, "lock")
+	lock := filepath.Join(spec.Home, "lock")
 	spec.Argv = append(spec.Argv, lock)
 	cmd, id := s.startVictim(t, spec)
 	eventually(t, "the program runs", func() bool { return !free(spec.Enter.Host + lock) })

@@ -49,6 +49,8 @@ var probes = map[string]fake.Program{
 	"environ":   probeEnviron,
 	"fds":       probeDescriptors,
 	"orphans":   probeOrphans,
+
+	"overlay-marks": probeOverlayMarks,
 }
 
 // Programs are the probes for a fake, under the name that the suite runs.

@@ -41,6 +41,7 @@ type Expect struct {
 	First string   // the command line of the first process, which a program may see
 	Shows []string // what is there besides, of the files that no program needs
 	NoWay bool     // it cannot enter namespaces, and says so
+	Layer bool     // it mounts layers, as sandbox.Entry has them; others say that they do not
 }
 
 // Main is for the TestMain of a package that runs the suite:
@@ -69,6 +70,7 @@ type suite struct {
 	expect  Expect
 	self    string
 	entered bool   // Root and Home are mounts in namespaces of their own
+	layered bool   // Root is an overlay that the sandbox has to mount
 	socket  string // forwarded to in every run, unless it is empty
 }
 
@@ -85,6 +87,11 @@ func Run(t *testing.T, make Maker, e Expect) {
 		return
 	}
 	t.Run("forwards", s.forwards)
+	if e.Layer {
+		t.Run("layered", s.layers)
+	} else {
+		t.Run("no layers", s.noLayers)
+	}
 	if e.NoWay {
 		t.Run("no way in", s.noWay)
 		return
@@ -179,6 +186,9 @@ func (s *suite) spec(t *testing.T, args ...string) sandbox.Spec {
 	}
 	if s.entered {
 		spec.Enter = enter(t, spec.Root, spec.Home)
+	}
+	if s.layered {
+		spec.Enter = s.layersOf(t)
 	}
 	return spec
 }

@@ -54,7 +54,7 @@ func (a *app) runDoctor(ctx context.Context) error {
 	if err != nil {
 		checks = append(checks, check{Name: "work directory", Needed: true, Detail: err.Error(), Remedy: "Choose a directory of yours with BESTOF_HOME or --work-dir."})
 	} else {
-		for _, k := range worktree.Capabilities(ctx, scratch) {
+		for _, k := range worktree.Capabilities(ctx, scratch, nil) {
 			checks = append(checks, check{Name: "shadow " + string(k.Kind), OK: k.Works, Detail: works(k)})
 		}
 		checks = append(checks, diskCheck(scratch))
