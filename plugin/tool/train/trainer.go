@@ -83,3 +83,9 @@ func (t *Trainer) call(ctx context.Context, function string, args ...string) ([]
 
 // Close ends its process.
 func (t *Trainer) Close() { t.k.Close() }
+
+// Reference is a trainer of ours, to use or to begin with: logistic regression
+// in plain Python.
+//
+//go:embed reference.py
+var Reference string
