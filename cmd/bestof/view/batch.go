@@ -18,13 +18,17 @@ import (
 //go:embed batch.html
 var batchSource string
 
+//go:embed numbers.html
+var numbersSource string
+
 //go:embed batch.css
 var batchStyle string
 
 func batchStyles() string { return pageStyle + batchStyle }
 
 var batchTemplate = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("batch").Parse(strings.Replace(batchSource, "/*style*/", batchStyles(), 1)))
+	t := template.Must(template.New("batch").Parse(strings.Replace(batchSource, "/*style*/", batchStyles(), 1)))
+	return template.Must(t.Parse(numbersSource))
 })
 
 // BatchHTML writes report.html: one page that needs nothing but itself, with no
@@ -35,6 +39,9 @@ func BatchHTML(w io.Writer, r report.Report) error {
 	}
 	return nil
 }
+
+// NumbersBody is the data of the blocks "numbers-head" and "numbers".
+func NumbersBody(r report.Report) any { return &batchPage{r} }
 
 type batchPage struct{ r report.Report }
 

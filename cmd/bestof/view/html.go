@@ -68,6 +68,7 @@ func (h HTML) Body() any {
 func (h HTML) Changes(from, to int) any {
 	h.Link = nil
 	v := h.Body().(*htmlPage)
+	v.open = true
 	s := v.section(from, to)
 	s.Open = true
 	return s
@@ -75,11 +76,11 @@ func (h HTML) Changes(from, to int) any {
 
 // Blocks are the parts of pages as blocks of templates, to be used inside
 // other layouts with the style sheet of Style: "compare-head" and "compare" of
-// HTML.Body, "changes" of HTML.Changes, and "batch-head" and "batch-compare"
-// of BatchBody.
+// HTML.Body, "changes" of HTML.Changes, "batch-head" and "batch-compare" of
+// BatchView.Body, and "numbers-head" and "numbers" of NumbersBody.
 func Blocks() (*template.Template, error) {
 	t := template.New("blocks")
-	for _, source := range []string{compareSource, compareBatchSource} {
+	for _, source := range []string{compareSource, compareBatchSource, numbersSource} {
 		if _, err := t.Parse(source); err != nil {
 			return nil, err
 		}
@@ -115,7 +116,8 @@ func shell(name string) *template.Template { return shells()[name] }
 type htmlPage struct {
 	html               HTML
 	painter            painter
-	rows, bytes, files int // left of maxPageRows, maxPageBytes, maxPageFiles
+	rows, bytes, files int  // left of maxPageRows, maxPageBytes, maxPageFiles
+	open               bool // files are shown, not only named
 }
 
 func clean(s string) term.Safe { return term.Clean(s, 0) }
@@ -397,7 +399,7 @@ type htmlPiece struct {
 
 // diff is one file; command shows what the page has no room for.
 func (v *htmlPage) diff(f compare.FileDiff, command string) htmlDiff {
-	d := htmlDiff{Path: clean(f.Path())}
+	d := htmlDiff{Path: clean(f.Path()), Open: v.open}
 	for _, s := range facts(f) {
 		d.Facts = append(d.Facts, clean(s))
 	}
