@@ -17,7 +17,7 @@ import (
 type Schema struct{ compiled *jsonschema.Schema }
 
 // schemaURL is what the library calls a SCHEMA in its errors.
-const schemaURL = "tool:schema"
+const schemaURL = "tool:///SCHEMA"
 
 // noLoader refuses every reference out of a SCHEMA.
 type noLoader struct{}
@@ -48,7 +48,7 @@ func CompileSchema(raw json.RawMessage) (*Schema, error) {
 		if errors.As(err, &invalid) && errors.As(invalid.Err, &inner) {
 			return nil, fmt.Errorf("it is no JSON Schema: %s", problems(inner))
 		}
-		return nil, fmt.Errorf("it is no JSON Schema: %.500s", strings.ReplaceAll(err.Error(), schemaURL, "SCHEMA"))
+		return nil, fmt.Errorf("it is no JSON Schema: %.500s", err)
 	}
 	if err := checkReferences(compiled); err != nil {
 		return nil, err

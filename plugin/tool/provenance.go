@@ -65,10 +65,10 @@ func Look(path, dir, home string) (Views, error) {
 		return Views{}, fmt.Errorf("%q is no path", path)
 	}
 	if path == "~" || strings.HasPrefix(path, "~/") {
-		path = filepath.Join(home, path[1:])
+		path = home + path[1:]
 	}
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(dir, path)
+		path = dir + "/" + path // not cleaned: see below
 	}
 	if !filepath.IsAbs(path) {
 		return Views{}, fmt.Errorf("%q is relative to nothing", path)
