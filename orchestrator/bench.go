@@ -29,6 +29,9 @@ type bench struct {
 	calls  sync.WaitGroup // adding needs mu and not closed
 	booths map[int]*booth // by hook
 	homes  int
+
+	counterMu sync.Mutex
+	counter   *counter // nil until a one-file tool is asked for
 }
 
 // A booth is one hook's own shadow for one candidate and round. What it leaves
@@ -72,6 +75,7 @@ func (b *bench) close(ctx context.Context) {
 	b.mu.Unlock()
 	b.end()
 	b.calls.Wait()
+	b.counter.close()
 	for _, o := range b.booths {
 		if o.shadow != nil {
 			b.discard(ctx, o.shadow)

@@ -43,6 +43,7 @@ type life struct {
 	answer  string              // its last message; "" where its stream has none that is known
 	tools   []string            // of those that the host offers, which it called in this round
 	network egress.Ledger       // what it asked for of the hosts, in all rounds
+	drafted *drafts             // tools that it proposes; nil when it never asked
 	blocked int                 // rounds that it owes to Stop hooks; the others are holds
 }
 
@@ -242,7 +243,7 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 	leave := l.atBench(ctx, shadow)
 	res, err := unit.run(ctx, l.box(l.seat.Number, phaseAgent), clean, l.startedProcess)
 	leave()
-	err = errors.Join(err, unit.Out.close())
+	err = errors.Join(err, unit.Out.close(), l.keepDrafts())
 	flushErr := clean.Close()
 	l.final = l.tailOf(sandbox.Result{Stdout: res.Stdout})
 	l.answer = l.final

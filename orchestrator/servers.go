@@ -127,10 +127,15 @@ func (t *turn) connecting(ctx context.Context) func() Connection {
 func (t *turn) openTools(ctx context.Context, c Connection) {
 	tooling := Tooling{t}
 	g := gateway.Config{
-		Upstream: nobody{}, Hooks: toolHooks{tooling}, Locals: locals(tooling), Candidates: len(t.Seats),
+		Upstream: nobody{}, Hooks: toolHooks{tooling}, Locals: slices.Concat(locals(tooling), tooling.door()), Candidates: len(t.Seats),
 		SocketDir: filepath.Join(t.work.Dir(), "mcp"), Record: t.useTool, Run: t.Record.ID(), Version: t.Version, Now: t.Now,
 	}
-	kept := &record.Tools{Servers: []record.ToolServer{}, Offered: []string{}}
+	kept := &record.Tools{Servers: []record.ToolServer{}, Offered: []string{}, OneFile: t.recordOneFile()}
+	if t.OneFile != nil {
+		for _, line := range t.OneFile.Notices {
+			t.notice("%s", line)
+		}
+	}
 	if s := t.Servers; s != nil {
 		g.Limits = s.Limits
 		_, g.Offers = shareable(s.Entries)

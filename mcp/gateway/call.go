@@ -65,7 +65,7 @@ func (g *Gateway) call(ctx context.Context, m *member, name string, arguments js
 		}
 		return outcome{err: refusal}
 	}
-	ctx, cancel := context.WithTimeout(ctx, g.limits.Wall)
+	ctx, cancel := g.bounded(ctx, e)
 	done := make(chan outcome, 1)
 	g.work.Go(func() {
 		defer cancel()
@@ -85,6 +85,14 @@ func (g *Gateway) call(ctx context.Context, m *member, name string, arguments js
 	case <-timer.C:
 		return d.abandon(ctx, arguments)
 	}
+}
+
+// bounded is the time that a call has.
+func (g *Gateway) bounded(ctx context.Context, e entry) (context.Context, context.CancelFunc) {
+	if e.local != nil && e.local.OwnTime {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, g.limits.Wall)
 }
 
 // A dispatch is one call on its way.

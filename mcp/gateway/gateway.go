@@ -33,9 +33,10 @@ type Upstream interface {
 // A Local is a tool of ours: of a plugin, or one file. It is offered to every
 // candidate as mcp__<Server>__<name> and is not prefetched.
 type Local struct {
-	Tool   mcp.Tool
-	Server string
-	Call   func(ctx context.Context, candidate int, arguments json.RawMessage) (mcp.Result, error)
+	Tool    mcp.Tool
+	Server  string
+	OwnTime bool // it bounds its calls itself, so that Limits.Wall does not count for them
+	Call    func(ctx context.Context, candidate int, arguments json.RawMessage) (mcp.Result, error)
 }
 
 // A Config is all that a gateway needs.

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -134,12 +133,4 @@ func (p *boxedProcess) End() string {
 		}
 	})
 	return howEnded(p.result, p.err, bytes.Join([][]byte{p.result.Stderr.Head, p.result.Stderr.Tail}, nil))
-}
-
-// Meet makes the directory of a meeting and names its socket.
-func Meet(dir, name, inside string) (Meeting, error) {
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return Meeting{}, err
-	}
-	return Meeting{Path: filepath.Join(dir, name), Inside: inside}, nil
 }
