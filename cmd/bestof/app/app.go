@@ -123,6 +123,7 @@ type app struct {
 	quiet   bool
 	yes     bool
 	workDir string
+	log     logOptions
 
 	observe func(event.Event) // who asked for a run in place of a person; nil for a person
 }
@@ -239,6 +240,7 @@ name the winner. Your own tree is not touched until you adopt one.`,
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print no progress")
 	flags.BoolVarP(&a.yes, "yes", "y", false, "answer yes to every question")
 	flags.StringVar(&a.workDir, "work-dir", "", "keep bases and shadows in `DIR` (default $BESTOF_HOME/scratch)")
+	a.log.addFlags(flags)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%w (see `%s --help`)", err, c.CommandPath())
 	})

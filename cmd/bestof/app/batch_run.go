@@ -186,11 +186,16 @@ func (a *app) startBatch(ctx context.Context, p *batchPlan, state *batch.State) 
 	defer uses.Close()
 	p.uses = uses.Record
 	go a.sweep(ctx, p.site)
+	watch, err := a.watch("")
+	if err != nil {
+		return err
+	}
+	defer watch.Close()
 	show := a.batchDisplay()
 	result, runErr := batch.Run(context.WithoutCancel(ctx), batch.Config{
 		State: state, Records: records, Turn: p.turn, NewID: func() string { return record.NewID(time.Now(), randomNumber()) },
 		Limits: p.limits, Seats: len(p.seats), Retries: p.o.retries, Backoff: backoff(p.o.wait),
-		Clock: batch.Clock{Now: time.Now, After: time.After}, Publish: show.Publish, Drain: ctx.Done(),
+		Clock: batch.Clock{Now: time.Now, After: time.After}, Publish: watch.ofBatch(show.Publish), Drain: ctx.Done(),
 	})
 	if err := show.Close(); err != nil && runErr == nil {
 		runErr = fmt.Errorf("show the batch: %w", err)
@@ -233,7 +238,7 @@ func (a *app) batchDisplay() batchDisplay {
 	switch {
 	case a.json:
 		return eventLines{json.NewEncoder(a.Out)}
-	case a.quiet:
+	case a.quiet, a.logsInstead():
 		return view.QuietBatch{}
 	case look.Motion:
 		return view.NewBatchLive(s, time.Now)

@@ -250,6 +250,11 @@ func (a *app) execute(ctx context.Context, s *site, o runOptions, cfg orchestrat
 	if err != nil {
 		return err
 	}
+	watch, err := a.watch(s.repo.Root())
+	if err != nil {
+		return err
+	}
+	defer watch.Close()
 	w, err := s.records.Create(owner, func() string { return record.NewID(time.Now(), randomNumber()) })
 	if err != nil {
 		return statusError{orchestrator.ExitInfrastructure, err}
@@ -270,8 +275,9 @@ func (a *app) execute(ctx context.Context, s *site, o runOptions, cfg orchestrat
 	}
 	go a.sweep(ctx, s)
 	display := a.display()
-	cfg.Publish = display.Publish
+	cfg.Publish = watch.ofRun(w.ID(), display.Publish)
 	doc, runErr := orchestrator.Run(ctx, cfg)
+	watch.ended(doc)
 	if err := display.Close(); err != nil && runErr == nil {
 		runErr = fmt.Errorf("show the run: %w", err)
 	}
@@ -347,7 +353,7 @@ func (a *app) display() display {
 	switch {
 	case a.observe != nil:
 		return observer(a.observe)
-	case a.quiet:
+	case a.quiet, a.logsInstead():
 		return view.Quiet{}
 	case look.Motion && !a.json:
 		return view.NewLive(s, time.Now)
