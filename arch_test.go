@@ -70,6 +70,8 @@ var pure = map[string][]string{
 	"orchestrator/plan": {"os/exec", "net", "context", "math/rand"},
 	"worktree/patch":    {"os/exec", "net", "context", "math/rand"},
 
+	"orchestrator/compare/normalform": {"os/exec", "net", "context", "math/rand"},
+
 	"orchestrator/schedule":        {"os/exec", "net", "context", "math/rand"},
 	"orchestrator/schedule/export": {"os/exec", "net", "context", "math/rand"},
 

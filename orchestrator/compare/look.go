@@ -16,7 +16,7 @@ import (
 // Limits of what Look reads and keeps. What is beyond them counts as changed as
 // a whole, and Looked says how much that is.
 const (
-	MaxLooked  = 64 << 20 // bytes of all contents
+	MaxLooked  = 24 << 20 // bytes of all contents
 	MaxRegions = 2_000
 )
 

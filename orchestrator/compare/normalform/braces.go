@@ -105,6 +105,9 @@ func (b braces) token(t *tokens, c byte) {
 		t.textBlock()
 	case c == '"':
 		t.takeQuoted('"', b.rust)
+		if b.preprocessed && isWord(t.peek(0)) {
+			t.emit("\x00suffix")
+		}
 	case c == '\'' && b.rust:
 		t.charOrLifetime()
 	case c == '\'' && b.noComments:
@@ -162,10 +165,10 @@ func (b braces) name(t *tokens) {
 		}
 		t.until(n+1+len(delimiter), ")"+delimiter+`"`)
 		return
-	case (b.rust || b.preprocessed) && next == '"':
-		t.emit(word + `"`) // what is before a quote belongs to it
+	case (b.rust || b.preprocessed) && (next == '"' || next == '\'' && b.preprocessed):
+		t.emit(word + "\x00prefix") // what is before a quote belongs to it
 		t.at += n
-		t.takeQuoted('"', b.rust)
+		t.takeQuoted(next, b.rust)
 		return
 	}
 	t.take(n)
@@ -205,8 +208,8 @@ func (t *tokens) charOrLifetime() {
 // Of these the rest of the line is no code.
 var rawDirective = regexp.MustCompile(`^#\s*(?:include|include_next|import|error|warning|pragma|line|ident)\b`)
 
-// directive is a line of the preprocessor with those that continue it. Where
-// its white space is means something: #define F(x) is not #define F (x).
+// directive is a line of the preprocessor with those that continue it. A blank
+// before a parenthesis counts: #define F(x) is not #define F (x).
 func (b braces) directive(t *tokens) {
 	t.emit("\n")
 	if rawDirective.MatchString(t.restOfLine()) {
@@ -236,7 +239,7 @@ func (b braces) directive(t *tokens) {
 		case b.comment(t):
 			blank = true
 		default:
-			if blank {
+			if blank && c == '(' {
 				t.emit(" ")
 			}
 			blank = false

@@ -27,21 +27,18 @@ type Form struct {
 // Of is the form of a file by its name and its text. The name's ending says
 // which language it is; a file without one may say so in its first line.
 func Of(name string, text []byte) Form {
-	f := Form{}
 	scan, indented := language(name, text)
 	if scan != nil && utf8.Valid(text) {
-		t := &tokens{src: strings.TrimPrefix(string(text), "\ufeff"), hash: sha256.New(), name: path.Base(name)}
+		t := &tokens{src: strings.TrimPrefix(string(text), "\ufeff"), hash: newDigest(), name: path.Base(name)}
 		scan(t)
 		if !t.lost {
-			t.hash.Sum(f.Sum[:0])
-			f.Known = true
-			return f
+			return Form{Sum: t.hash.sum(), Known: true}
 		}
 	}
-	h := sha256.New()
+	h := newDigest()
 	if !indented {
 		for w := range bytes.FieldsSeq(text) {
-			put(h, w)
+			h.put(string(w))
 		}
 	} else {
 		for line := range bytes.Lines(text) {
@@ -50,15 +47,14 @@ func Of(name string, text []byte) Form {
 				continue
 			}
 			body := bytes.TrimLeft(line, " \t")
-			put(h, line[:len(line)-len(body)])
+			h.put(string(line[:len(line)-len(body)]))
 			for _, w := range words {
-				put(h, w)
+				h.put(string(w))
 			}
-			put(h, []byte("\n"))
+			h.put("\n")
 		}
 	}
-	h.Sum(f.Sum[:0])
-	return f
+	return Form{Sum: h.sum()}
 }
 
 // language finds how a file is read: scan is nil where no language is known,
@@ -69,9 +65,9 @@ func language(name string, text []byte) (scan func(*tokens), indented bool) {
 	case ".go":
 		return scanGo, false
 	case ".py", ".pyi":
-		return nil, true
+		return scanPython, true
 	case ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx":
-		return nil, false
+		return scanScript, false
 	case ".rs":
 		return braces{nested: true, rust: true}.scan, false
 	case ".java":
@@ -81,9 +77,9 @@ func language(name string, text []byte) (scan func(*tokens), indented bool) {
 	case ".json":
 		return braces{noComments: true}.scan, false
 	case ".sh", ".bash", ".ksh", ".dash":
-		return nil, false
+		return scanShell, false
 	case ".rb", ".rake", ".gemspec":
-		return nil, false
+		return scanRuby, false
 	case ".yml", ".yaml", ".mk", ".mak", ".haml", ".slim", ".pug", ".sass", ".styl", ".coffee", ".nim", ".fs", ".fsx", ".hs", ".elm", ".md", ".rst", ".pyx":
 		return nil, true
 	case "":
@@ -91,13 +87,13 @@ func language(name string, text []byte) (scan func(*tokens), indented bool) {
 		if m := shebang.FindSubmatch(line); m != nil {
 			switch string(m[1]) {
 			case "python":
-				return nil, true
+				return scanPython, true
 			case "ruby":
-				return nil, false
+				return scanRuby, false
 			case "node":
-				return nil, false
+				return scanScript, false
 			}
-			return nil, false
+			return scanShell, false
 		}
 	}
 	return nil, strings.HasPrefix(strings.ToLower(base), "makefile") || base == "GNUmakefile"
@@ -105,12 +101,34 @@ func language(name string, text []byte) (scan func(*tokens), indented bool) {
 
 var shebang = regexp.MustCompile(`^#!\s*/\S*?(?:/|/env\s+)(python|ruby|node|sh|bash|dash|ksh)[\d.]*\s*(?:\s-\S*\s*)*$`)
 
-// put adds a part that no other parts can add up to.
-func put(h hash.Hash, part []byte) {
-	var n [8]byte
-	binary.LittleEndian.PutUint64(n[:], uint64(len(part)))
-	h.Write(n[:])
-	h.Write(part)
+// A digest is a hash of parts that no other parts can add up to.
+type digest struct {
+	hash hash.Hash
+	b    []byte // not yet hashed
+}
+
+func newDigest() *digest { return &digest{sha256.New(), make([]byte, 0, 8<<10)} }
+
+func (d *digest) put(part string) {
+	if len(d.b)+len(part)+binary.MaxVarintLen64 > cap(d.b) {
+		d.hash.Write(d.b)
+		d.b = d.b[:0]
+	}
+	d.b = binary.AppendUvarint(d.b, uint64(len(part)))
+	if len(part) > cap(d.b)/2 {
+		d.hash.Write(d.b)
+		d.hash.Write([]byte(part))
+		d.b = d.b[:0]
+		return
+	}
+	d.b = append(d.b, part...)
+}
+
+func (d *digest) sum() (sum [sha256.Size]byte) {
+	d.hash.Write(d.b)
+	d.b = d.b[:0]
+	d.hash.Sum(sum[:0])
+	return sum
 }
 
 // tokens is a text that is read from left to right, and what was found in it.
@@ -118,15 +136,23 @@ type tokens struct {
 	name string
 	src  string
 	at   int
-	hash hash.Hash
+	hash *digest
 	last string // the token before, "" at the beginning
+	prev string // the one before that
 	lost bool   // it cannot be said what the text means
 }
 
 // emit adds a token to the form.
 func (t *tokens) emit(token string) {
-	put(t.hash, []byte(token))
-	t.last = token
+	t.hash.put(token)
+	t.prev, t.last = t.last, token
+}
+
+// lastLine ends the last line, where lines are tokens.
+func (t *tokens) lastLine() {
+	if t.last != "\n" && t.last != "" {
+		t.emit("\n")
+	}
 }
 
 // lose ends the reading.
@@ -219,7 +245,7 @@ func (t *tokens) number() int {
 		switch {
 		case isWord(c):
 		case c == '\'' && n > 0 && isWord(t.peek(n+1)) && isWord(prev): // C++ and its digit separators
-		case c == '.' && t.peek(n+1) != '.' && (isDigit(t.peek(n+1)) || !isWord(t.peek(n+1))):
+		case c == '.' && t.fraction(n+1):
 		case (c == '+' || c == '-') && n > 0 && (!hex && (prev == 'e' || prev == 'E') || hex && (prev == 'p' || prev == 'P')):
 		default:
 			return n
@@ -228,16 +254,34 @@ func (t *tokens) number() int {
 	}
 }
 
+// fraction reports whether what is n bytes on goes on behind the point of a
+// number: 1.5, 1., 1.e5 and 1.f, but not 1..5 and 1.max.
+func (t *tokens) fraction(n int) bool {
+	c, next := t.peek(n), t.peek(n+1)
+	switch {
+	case isDigit(c):
+		return true
+	case !isWord(c):
+		return c != '.'
+	case c == 'e' || c == 'E':
+		return isDigit(next) || next == '+' || next == '-'
+	}
+	return strings.IndexByte("fFlLdDjJ", c) >= 0 && !isWord(next)
+}
+
 // operators that are one token, longest first.
 var operators = []string{
 	">>>=", "...", "===", "!==", "**=", "<<=", ">>=", ">>>", "&&=", "||=", "??=", "..=", "<=>", "->*", "//=",
 	"=>", "->", "::", "++", "--", "&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=",
-	"??", "?.", "**", "..", ":=", "##", "@=",
+	"??", "?.", "**", "..", ".*", "//", ":=", "##", "@=",
 }
 
 // operator is the length of the operator, or the single character, that begins
 // at the next byte.
 func (t *tokens) operator() int {
+	if next := t.peek(1); isWord(next) || isBlank(next) {
+		return 1
+	}
 	for _, o := range operators {
 		if t.sees(o) {
 			return len(o)
