@@ -44,6 +44,18 @@ type OneFile struct {
 	Propose func(context.Context, tool.Name, []byte) (string, error)
 }
 
+// Words name the tools in one line, "" without any.
+func (o *OneFile) Words() string {
+	if o == nil {
+		return ""
+	}
+	var names []string
+	for _, n := range o.Set.Names() {
+		names = append(names, string(n))
+	}
+	return strings.Join(names, ", ")
+}
+
 const (
 	ownServer    = "bestof" // what the door is offered under: mcp__bestof__tool
 	maxProposals = 16       // of one candidate

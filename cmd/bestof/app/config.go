@@ -30,6 +30,7 @@ type fileConfig struct {
 	Keep    keepSettings              `toml:"keep"`
 	MCP     mcpSettings               `toml:"mcp"` // of the operator's file only; see mcpConfig
 	Machine machineSettings           `toml:"machine"`
+	Tools   toolSettings              `toml:"tools"` // of the operator's file only
 }
 
 type runSettings struct {
@@ -167,6 +168,9 @@ func loadConfig(home, top string, trust bool) (cfg fileConfig, notices []string,
 	project.Sandbox.below(top)
 	if project.MCP != (mcpSettings{}) {
 		notices = append(notices, name+": [mcp] counts for nothing: it belongs into $BESTOF_HOME/config.toml")
+	}
+	if project.Tools.said() {
+		notices = append(notices, name+": [tools] counts for nothing: it belongs into $BESTOF_HOME/config.toml")
 	}
 	if project.Machine != (machineSettings{}) {
 		notices = append(notices, name+": [machine] counts for nothing: it belongs into $BESTOF_HOME/config.toml")
@@ -315,7 +319,7 @@ func merge(first, second fileConfig) fileConfig {
 	first.Keep.Runs = either(first.Keep.Runs, second.Keep.Runs)
 	first.Keep.Older = either(first.Keep.Older, second.Keep.Older)
 	first.Keep.Bases = either(first.Keep.Bases, second.Keep.Bases)
-	first.MCP, first.Machine = second.MCP, second.Machine // a repository has no say in them
+	first.MCP, first.Machine, first.Tools = second.MCP, second.Machine, second.Tools // a repository has no say in them
 	agents := map[string]agentSettings{}
 	for name, a := range second.Agents {
 		agents[name] = a

@@ -173,6 +173,9 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 		return none, err
 	}
 	cfg.Redactor = cfg.Redactor.With(a.secretsOf(cfg.Servers))
+	if cfg.OneFile, err = a.oneFile(ctx, s.home, file.Tools, box.isolation); err != nil {
+		return none, err
+	}
 	cfg.Settings.MaxBlocks = a.blocks(file.Run.Blocks)
 	if cfg.Slot, err = file.Machine.slot(s.home); err != nil {
 		return none, err
@@ -320,6 +323,9 @@ func (a *app) printPlan(cfg orchestrator.Config) error {
 		{"plugins", pluginNames(cfg.Plugins)},
 		{"mcp", cfg.Servers.Words()},
 		{"adopt", s.Adopt},
+	}
+	if words := cfg.OneFile.Words(); words != "" {
+		rows = append(rows, [2]string{"tools", words})
 	}
 	if len(s.Setup) > 0 {
 		rows = slices.Insert(rows, 2, [2]string{"setup", argv.Join(s.Setup)})
