@@ -359,6 +359,13 @@ func (c *archive) Batch(_ context.Context, place web.Place) (web.Batch, error) {
 			}
 		}
 	}
+	out.Compare = func() (compare.Batch, error) {
+		b, err := c.a.openRecorded(s.path, false)
+		if err != nil {
+			return compare.Batch{}, err
+		}
+		return b.compared(), b.close()
+	}
 	out.Numbers = func() (r report.Report, err error) {
 		b, err := c.a.openRecorded(s.path, false)
 		if err != nil {
@@ -367,4 +374,19 @@ func (c *archive) Batch(_ context.Context, place web.Place) (web.Batch, error) {
 		return report.Build(b.input(), report.Options{Seed: 1, Choose: b.choose}), b.close()
 	}
 	return out, nil
+}
+
+// compared is the tasks of a batch against their candidates.
+func (b *recordedBatch) compared() compare.Batch {
+	var all []compare.BatchTask
+	for _, r := range b.rows {
+		t := compare.BatchTask{ID: r.ID, State: r.State, Reason: r.Reason, Run: r.Run, Winner: r.Winner}
+		if doc, ok := b.docs[r.ID]; ok {
+			t.Fill(doc)
+		} else if r.Run != "" {
+			t.Unread = "its record cannot be read"
+		}
+		all = append(all, t)
+	}
+	return compare.BuildBatch(b.dir, all)
 }

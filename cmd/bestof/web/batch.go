@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/bestof-dev/bestof/candidate"
+	"github.com/bestof-dev/bestof/cmd/bestof/view"
 	"github.com/bestof-dev/bestof/internal/term"
 )
 
@@ -14,7 +15,8 @@ const maxTasks = 500
 type batchBody struct {
 	Directory, State, Spend term.Safe
 	Process                 string
-	Numbers, More, Caption  string
+	Compare, Numbers        string
+	More, Caption           string
 	Tasks                   []batchTask
 }
 
@@ -34,7 +36,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 	here := BatchPath(b.Place)
 	body := batchBody{
 		Directory: clean(b.Directory), State: clean(b.State), Spend: clean(b.Spend), Process: "Nobody runs it.",
-		Numbers: here + "/numbers", Caption: counted(b.Count, "task", "tasks"),
+		Compare: here + "/compare", Numbers: here + "/numbers", Caption: counted(b.Count, "task", "tasks"),
 	}
 	if b.Process > 0 {
 		body.Process = "Process " + strconv.Itoa(b.Process) + " runs it."
@@ -58,4 +60,40 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 		body.Tasks = append(body.Tasks, line)
 	}
 	s.page(w, r, http.StatusOK, "batch", "Batch "+b.Directory, body)
+}
+
+type blockBody struct {
+	Back  string
+	Block any
+}
+
+// batchCompare is the tasks of a batch against their candidates.
+func (s *Server) batchCompare(w http.ResponseWriter, r *http.Request) {
+	b, err := s.o.Archive.Batch(r.Context(), Place(r.PathValue("place")))
+	if err != nil {
+		s.fault(w, r, err)
+		return
+	}
+	all, err := b.Compare()
+	if err != nil {
+		s.fault(w, r, err)
+		return
+	}
+	page := view.BatchView{Batch: all, Command: func(string) string { return "bestof compare --batch DIR" }, Link: func(run string) string { return RunPath(b.Place, run) }}
+	s.page(w, r, http.StatusOK, "batch-compared", "Batch "+b.Directory, blockBody{BatchPath(b.Place), page.Body()})
+}
+
+// batchNumbers is the report of a batch.
+func (s *Server) batchNumbers(w http.ResponseWriter, r *http.Request) {
+	b, err := s.o.Archive.Batch(r.Context(), Place(r.PathValue("place")))
+	if err != nil {
+		s.fault(w, r, err)
+		return
+	}
+	numbers, err := b.Numbers()
+	if err != nil {
+		s.fault(w, r, err)
+		return
+	}
+	s.page(w, r, http.StatusOK, "batch-numbers", "Numbers of "+b.Directory, blockBody{BatchPath(b.Place), view.NumbersBody(numbers)})
 }

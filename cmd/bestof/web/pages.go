@@ -26,7 +26,7 @@ import (
 var sources embed.FS
 
 var pages = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("pages").ParseFS(sources, "page/*.html"))
+	return template.Must(template.Must(view.Blocks()).ParseFS(sources, "page/*.html"))
 })
 
 func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
@@ -47,18 +47,22 @@ func (s *Server) routes() http.Handler {
 		"GET /view.js":  static("text/javascript; charset=utf-8", asset("page/view.js")),
 		"GET /icon.svg": static("image/svg+xml", asset("page/icon.svg")),
 
-		"GET /places/{place}":                       s.shelf,
-		"GET /runs/{place}/{run}":                   s.show,
-		"GET /runs/{place}/{run}/events":            s.events,
-		"GET /runs/{place}/{run}/log/{candidate}":   s.log,
-		"GET /runs/{place}/{run}/diff/{from}/{to}":  s.diff,
-		"GET /runs/{place}/{run}/adopt/{candidate}": s.propose,
-		"GET /batches/{place}":                      s.batch,
-		"POST /confirm":                             s.confirm,
-		"GET /done/{question}":                      s.done,
-		"GET /jobs":                                 s.jobs,
-		"GET /jobs/{job}":                           s.job,
-		"GET /jobs/{job}/ask":                       s.askJob,
+		"GET /places/{place}":                             s.shelf,
+		"GET /runs/{place}/{run}":                         s.show,
+		"GET /runs/{place}/{run}/events":                  s.events,
+		"GET /runs/{place}/{run}/log/{candidate}":         s.log,
+		"GET /runs/{place}/{run}/diff/{from}/{to}":        s.diff,
+		"GET /runs/{place}/{run}/diff":                    s.anyDiff,
+		"GET /runs/{place}/{run}/diff/{from}/{to}/{file}": s.diffFile,
+		"GET /runs/{place}/{run}/adopt/{candidate}":       s.propose,
+		"GET /batches/{place}":                            s.batch,
+		"GET /batches/{place}/compare":                    s.batchCompare,
+		"GET /batches/{place}/numbers":                    s.batchNumbers,
+		"POST /confirm":                                   s.confirm,
+		"GET /done/{question}":                            s.done,
+		"GET /jobs":                                       s.jobs,
+		"GET /jobs/{job}":                                 s.job,
+		"GET /jobs/{job}/ask":                             s.askJob,
 	} {
 		mux.HandleFunc(pattern, h)
 	}

@@ -113,6 +113,8 @@ type Batch struct {
 	Tasks     iter.Seq[BatchTask]
 	Count     int // of tasks
 
+	// Compare puts the tasks against their candidates.
+	Compare func() (compare.Batch, error)
 	// Numbers makes the report of what is recorded.
 	Numbers func() (report.Report, error)
 }
