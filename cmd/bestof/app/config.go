@@ -28,9 +28,9 @@ type fileConfig struct {
 	Plugins pluginSettings            `toml:"plugins"`
 	Hooks   map[string][]hookSettings `toml:"hooks"`
 	Keep    keepSettings              `toml:"keep"`
-	MCP     mcpSettings               `toml:"mcp"` // of the operator's file only; see mcpConfig
+	MCP     mcpSettings               `toml:"mcp"`   // of the operator's file only; see mcpConfig
+	Tools   toolSettings              `toml:"tools"` // of the operator's file only; see toolbox
 	Machine machineSettings           `toml:"machine"`
-	Tools   toolSettings              `toml:"tools"` // of the operator's file only
 }
 
 type runSettings struct {
@@ -169,11 +169,11 @@ func loadConfig(home, top string, trust bool) (cfg fileConfig, notices []string,
 	if project.MCP != (mcpSettings{}) {
 		notices = append(notices, name+": [mcp] counts for nothing: it belongs into $BESTOF_HOME/config.toml")
 	}
-	if project.Tools.said() {
-		notices = append(notices, name+": [tools] counts for nothing: it belongs into $BESTOF_HOME/config.toml")
-	}
 	if project.Machine != (machineSettings{}) {
 		notices = append(notices, name+": [machine] counts for nothing: it belongs into $BESTOF_HOME/config.toml")
+	}
+	if project.Tools.said() {
+		notices = append(notices, name+": [tools] counts for nothing: it belongs into $BESTOF_HOME/config.toml")
 	}
 	return merge(project, operator), notices, nil
 }
@@ -218,6 +218,9 @@ func readConfig(dir, name, shown string) (fileConfig, error) {
 		return cfg, usageError{err}
 	}
 	if err := checkHooks(shown, data, cfg.Hooks); err != nil {
+		return cfg, usageError{err}
+	}
+	if err := checkTools(shown, data, cfg.Tools); err != nil {
 		return cfg, usageError{err}
 	}
 	return cfg, nil
