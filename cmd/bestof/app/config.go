@@ -322,7 +322,7 @@ func merge(first, second fileConfig) fileConfig {
 	first.Keep.Runs = either(first.Keep.Runs, second.Keep.Runs)
 	first.Keep.Older = either(first.Keep.Older, second.Keep.Older)
 	first.Keep.Bases = either(first.Keep.Bases, second.Keep.Bases)
-	first.MCP, first.Machine = second.MCP, second.Machine // a repository has no say in them
+	first.MCP, first.Machine, first.Tools = second.MCP, second.Machine, second.Tools // a repository has no say in them
 	agents := map[string]agentSettings{}
 	for name, a := range second.Agents {
 		agents[name] = a
