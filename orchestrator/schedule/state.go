@@ -17,7 +17,7 @@ const (
 )
 
 // A Fire is one instant at which a job is to run. Job, Manual and Instant name
-// it: there are never two of one name.
+// it: of one name there is never a second that is not skipped.
 type Fire struct {
 	ID      int64 // in the order in which they were decided; 0 until it is kept
 	Job     string
@@ -137,7 +137,7 @@ type JobState struct {
 	Job     Job
 	When    *When       // Job.Trigger, compiled
 	Seen    time.Time   // every instant up to this one was decided
-	Ahead   []time.Time // instants after now that have a fire already: the clock was set back
+	Ahead   []time.Time // instants after Seen, or after now, that have a fire already which was not skipped: the clock was set back
 	Waiting []Fire      // fires that wait, in the order of their instants
 	Running []Run       // runs that have not ended
 	Spent   Budget      // in the calendar month of now, without Running

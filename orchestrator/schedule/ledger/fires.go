@@ -39,7 +39,8 @@ func list[T any](rows *sql.Rows, err error, scan func(row) (T, error)) (all []T,
 // and Draining are the caller's, and so are Output and Stopping of runs.
 func (l *Ledger) State(now time.Time) (s schedule.State, err error) {
 	err = l.do(func(tx *sql.Tx) error {
-		if s.Jobs, err = l.jobs(tx); err != nil {
+		var tops []time.Time
+		if s.Jobs, tops, err = l.jobs(tx); err != nil {
 			return err
 		}
 		at := make(map[string]*schedule.JobState, len(s.Jobs))
@@ -66,17 +67,14 @@ func (l *Ledger) State(now time.Time) (s schedule.State, err error) {
 				j.Running = append(j.Running, r)
 			}
 		}
-		later, err := tx.Query(`SELECT `+fireColumns+` FROM fires WHERE instant > ? AND NOT manual`, milli(now))
-		if fires, err = list(later, err, scanFire); err != nil {
-			return err
-		}
-		for _, f := range fires {
-			if j := at[f.Job]; j != nil {
-				j.Ahead = append(j.Ahead, f.Instant)
-			}
-		}
 		for i := range s.Jobs {
-			if err := month(tx, &s.Jobs[i], now); err != nil {
+			j := &s.Jobs[i]
+			if since := earlier(j.Seen, now); tops[i].After(since) {
+				if j.Ahead, err = ahead(tx, j.Job.Name, since); err != nil {
+					return err
+				}
+			}
+			if err := month(tx, j, now); err != nil {
 				return err
 			}
 		}
@@ -85,9 +83,9 @@ func (l *Ledger) State(now time.Time) (s schedule.State, err error) {
 	return s, err
 }
 
-// ahead are the instants of a job after now that have a fire.
-func ahead(tx *sql.Tx, job string, now time.Time) ([]time.Time, error) {
-	rows, err := tx.Query(`SELECT instant FROM fires WHERE job = ? AND NOT manual AND instant > ?`, job, milli(now))
+// ahead are the instants of a job after one that have a fire.
+func ahead(tx *sql.Tx, job string, after time.Time) ([]time.Time, error) {
+	rows, err := tx.Query(`SELECT instant FROM fires WHERE job = ? AND manual = 0 AND instant > ? AND state <> 'skipped'`, job, milli(after))
 	return list(rows, err, func(r row) (time.Time, error) {
 		var ms int64
 		err := r.Scan(&ms)
@@ -145,7 +143,7 @@ func apply(tx *sql.Tx, d schedule.Decision, now time.Time) error {
 		return nil
 	}
 	// A job that was removed since fires no more.
-	ok, err := changed(tx.Exec(`UPDATE jobs SET seen = MAX(seen, ?) WHERE name = ?`, seenBy(f), f.Job))
+	ok, err := changed(tx.Exec(`UPDATE jobs SET seen = MAX(seen, ?), top = MAX(top, ?) WHERE name = ?`, seenBy(f), seenBy(f), f.Job))
 	if err != nil || !ok {
 		return err
 	}

@@ -18,8 +18,9 @@ func (l *Ledger) Add(j schedule.Job, now time.Time) (schedule.Job, error) {
 		return j, err
 	}
 	return j, l.do(func(tx *sql.Tx) error {
-		done, err := changed(tx.Exec(`INSERT INTO jobs (name, document, revision, paused, created, seen) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-			j.Name, string(b), j.Revision, j.Paused, milli(j.Created), milli(j.Created)))
+		done, err := changed(tx.Exec(`INSERT INTO jobs (name, document, revision, paused, created, seen, top)
+			VALUES (?, ?, ?, ?, ?, ?, COALESCE((SELECT MAX(instant) FROM fires WHERE job = ? AND manual = 0 AND state <> 'skipped'), 0)) ON CONFLICT DO NOTHING`,
+			j.Name, string(b), j.Revision, j.Paused, milli(j.Created), milli(j.Created), j.Name))
 		if err == nil && !done {
 			err = fmt.Errorf("job %s: %w: choose another, or edit it", j.Name, ErrExists)
 		}
@@ -92,7 +93,7 @@ func (l *Ledger) Pause(name string, paused bool, now time.Time) error {
 				return err
 			}
 			one := schedule.JobState{Job: j, When: when, Seen: seen}
-			if one.Ahead, err = ahead(tx, name, now); err != nil {
+			if one.Ahead, err = ahead(tx, name, earlier(seen, now)); err != nil {
 				return err
 			}
 			for _, d := range schedule.Decide(schedule.State{Jobs: []schedule.JobState{one}}, now) {
@@ -143,7 +144,7 @@ func (l *Ledger) Job(name string) (j schedule.Job, err error) {
 // Jobs are all jobs by name.
 func (l *Ledger) Jobs() (all []schedule.Job, err error) {
 	err = l.do(func(tx *sql.Tx) error {
-		states, err := l.jobs(tx)
+		states, _, err := l.jobs(tx)
 		for _, s := range states {
 			all = append(all, s.Job)
 		}
@@ -171,25 +172,24 @@ func read(tx *sql.Tx, name string) (j schedule.Job, seen time.Time, err error) {
 }
 
 // jobs are all jobs by name, with what was seen of them. A job that was read
-// before is not read again.
-func (l *Ledger) jobs(tx *sql.Tx) ([]schedule.JobState, error) {
+// before is not read again. tops are the latest instants that ever were decided.
+func (l *Ledger) jobs(tx *sql.Tx) (all []schedule.JobState, tops []time.Time, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	rows, err := tx.Query(`SELECT name, revision, created, paused, seen FROM jobs ORDER BY name`)
+	rows, err := tx.Query(`SELECT name, revision, created, paused, seen, top FROM jobs ORDER BY name`)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer rows.Close()
-	var all []schedule.JobState
 	var unread []int
 	fresh := make(map[string]known, len(l.known))
 	for rows.Next() {
 		var name string
 		var k known
-		var seen int64
+		var seen, top int64
 		var paused bool
-		if err := rows.Scan(&name, &k.revision, &k.created, &paused, &seen); err != nil {
-			return nil, err
+		if err := rows.Scan(&name, &k.revision, &k.created, &paused, &seen, &top); err != nil {
+			return nil, nil, err
 		}
 		s := schedule.JobState{Seen: instant(seen)}
 		if before, ok := l.known[name]; ok && before.revision == k.revision && before.created == k.created {
@@ -201,25 +201,32 @@ func (l *Ledger) jobs(tx *sql.Tx) ([]schedule.JobState, error) {
 			s.Job.Name = name
 		}
 		s.Job.Paused = paused
-		all = append(all, s)
+		all, tops = append(all, s), append(tops, instant(top))
 	}
 	if err := rows.Err(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, i := range unread {
 		s := &all[i]
 		k := fresh[s.Job.Name]
 		if k.job, _, err = read(tx, s.Job.Name); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if k.when, err = schedule.Compile(k.job.Trigger); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+			return nil, nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
 		fresh[s.Job.Name] = k
 		s.Job, s.When = k.job, k.when
 	}
 	l.known = fresh
-	return all, nil
+	return all, tops, nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // changed reports whether a statement changed anything.

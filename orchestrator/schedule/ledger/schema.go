@@ -22,9 +22,9 @@ var migrations = []string{
 		state   TEXT    NOT NULL,
 		code    TEXT    NOT NULL,     -- of the reason
 		detail  TEXT    NOT NULL,
-		decided INTEGER NOT NULL,
-		UNIQUE (job, manual, instant)
+		decided INTEGER NOT NULL
 	) STRICT;
+	CREATE UNIQUE INDEX fires_name ON fires (job, manual, instant) WHERE state <> 'skipped';
 	CREATE INDEX fires_job ON fires (job, id);
 	CREATE INDEX fires_waiting ON fires (job) WHERE state = 'waiting';
 	CREATE TABLE runs (
@@ -68,7 +68,8 @@ var migrations = []string{
 	`ALTER TABLE fires ADD COLUMN through INTEGER NOT NULL DEFAULT 0; -- the last instant that it stands for
 	ALTER TABLE fires ADD COLUMN count   INTEGER NOT NULL DEFAULT 1;
 	UPDATE fires SET through = instant;
-	CREATE INDEX fires_instant ON fires (instant) WHERE NOT manual;`,
+	ALTER TABLE jobs ADD COLUMN top INTEGER NOT NULL DEFAULT 0; -- the latest instant that ever was decided
+	UPDATE jobs SET top = seen;`,
 }
 
 // schema is the version that this program writes, in user_version.
