@@ -96,7 +96,11 @@ func (a *app) watch(repository string) (*watch, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &watch{log: log, file: file, tel: a.startTelemetry()}, nil
+	w := &watch{log: log, file: file, tel: a.startTelemetry()}
+	if at := w.tel.Address(); at != "" && log != nil {
+		log.Info("metrics are served", "address", at)
+	}
+	return w, nil
 }
 
 // ofRun is where a run publishes its events, next after it.
