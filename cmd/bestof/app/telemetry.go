@@ -45,17 +45,19 @@ func (a *app) structured() (format, file string) {
 
 // logger is what writes structured logs, nil for nothing, and what closes it. A
 // log in a repository would change what candidates are compared with.
-func (a *app) logger(repository string) (*slog.Logger, io.Closer, error) {
+func (a *app) logger(repository string) (log *slog.Logger, closer io.Closer, err error) {
 	format, file := a.structured()
 	if format == "" {
 		return nil, io.NopCloser(nil), nil
 	}
 	if file == "" {
-		log, err := telemetry.Logger(a.Err, format)
-		if err != nil {
+		if log, err = telemetry.Logger(a.Err, format); err != nil {
 			return nil, nil, usageError{err}
 		}
 		return log, io.NopCloser(nil), nil
+	}
+	if file, err = filepath.Abs(file); err != nil {
+		return nil, nil, err
 	}
 	if repository != "" && within(filepath.Dir(file), repository) {
 		return nil, nil, usagef("the log %s is inside of the repository: write it elsewhere", file)
@@ -64,8 +66,7 @@ func (a *app) logger(repository string) (*slog.Logger, io.Closer, error) {
 	if err != nil {
 		return nil, nil, usagef("open the log: %w", err)
 	}
-	log, err := telemetry.Logger(f, format)
-	if err != nil {
+	if log, err = telemetry.Logger(f, format); err != nil {
 		return nil, nil, usageError{errors.Join(err, f.Close())}
 	}
 	return log, f, nil
