@@ -175,6 +175,9 @@ func Decode(b []byte) (Job, error) {
 		Result: Result{d.Result.Adopt, string(d.Result.Folder), plain(d.Result.OnFinish), d.Result.Sandbox, webhooksIn(d.Result.Webhooks)},
 		Paused: d.Paused, Created: instant(d.Created), Revision: d.Revision,
 	}
+	if len(j.Settings.Document) == 0 {
+		j.Settings.Document = nil
+	}
 	return j, j.Check()
 }
 
