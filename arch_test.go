@@ -33,7 +33,7 @@ var rooms = map[string][]string{
 	"orchestrator/batch/task":     {"internal"},
 	"orchestrator/batch/progress": {},
 	"orchestrator/batch/report":   {"candidate", "orchestrator/batch/task", "internal"},
-	"cmd/bestof/view":             {"judge", "candidate", "orchestrator/event", "orchestrator/record", "orchestrator/compare", "orchestrator/batch/report", "orchestrator/batch/progress", "internal"},
+	"cmd/bestof/view":             {"judge", "candidate", "orchestrator/event", "orchestrator/record", "orchestrator/compare", "orchestrator/batch/report", "orchestrator/batch/progress", "orchestrator/schedule/report", "internal"},
 	"cmd/bestof/web":              {"candidate", "orchestrator/event", "orchestrator/record", "orchestrator/compare", "orchestrator/batch/report", "cmd/bestof/view", "internal"},
 	"cmd":                         {"judge", "candidate", "worktree", "plugin", "mcp", "orchestrator", "internal", "deploy"},
 	"deploy":                      {},
@@ -45,6 +45,8 @@ var rooms = map[string][]string{
 	"orchestrator/schedule/slots":  {"internal"},
 	"orchestrator/schedule/runner": {"judge", "candidate", "worktree", "plugin", "mcp", "orchestrator", "internal"},
 	"orchestrator/schedule/export": {"orchestrator/schedule"},
+	"orchestrator/schedule/desk":   {"orchestrator/schedule", "internal"},
+	"orchestrator/schedule/report": {},
 }
 
 // third says who alone may import a module from outside.
@@ -74,6 +76,7 @@ var pure = map[string][]string{
 
 	"orchestrator/schedule":        {"os/exec", "net", "context", "math/rand"},
 	"orchestrator/schedule/export": {"os/exec", "net", "context", "math/rand"},
+	"orchestrator/schedule/report": {"os/exec", "net", "context", "math/rand"},
 
 	"internal/testreport":         {"os/exec", "net", "context", "math/rand"},
 	"orchestrator/batch/task":     {"os/exec", "net", "context", "math/rand"},

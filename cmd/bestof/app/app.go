@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -71,10 +72,10 @@ func Main(ctx context.Context, args []string, p Process) int {
 			return mutate.Main(ctx, args[4:], p.In, p.Out, p.Err, p.Environ)
 		}
 	}
-	ctx, stop := interruptible(ctx, p.Err)
+	a := &app{Process: p, second: &atomic.Pointer[func()]{}}
+	ctx, stop := a.interruptible(ctx)
 	defer stop()
 
-	a := &app{Process: p}
 	root := a.command()
 	root.SetArgs(args[1:])
 	root.SetIn(p.In)
@@ -84,9 +85,9 @@ func Main(ctx context.Context, args []string, p Process) int {
 }
 
 // interruptible ends the context at the first INT, TERM or HUP. A second one
-// ends the program at once: the supervisors of all candidates notice, and gc
-// removes the rest.
-func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func()) {
+// ends the program at once, unless a command has something to do first: the
+// supervisors of all candidates notice, and gc removes the rest.
+func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -101,9 +102,17 @@ func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func
 		case <-done:
 			return
 		}
+		if second := a.second.Load(); second != nil {
+			select {
+			case <-signals:
+				(*second)()
+			case <-done:
+				return
+			}
+		}
 		select {
 		case <-signals:
-			fmt.Fprintln(stderr, "bestof: stopped at once; `bestof gc` removes what is left")
+			fmt.Fprintln(a.Err, "bestof: stopped at once; `bestof gc` removes what is left")
 			os.Exit(orchestrator.ExitInterrupted)
 		case <-done:
 		}
@@ -126,6 +135,8 @@ type app struct {
 	log     logOptions
 
 	observe func(event.Event) // who asked for a run in place of a person; nil for a person
+
+	second *atomic.Pointer[func()] // what a second signal does before a third ends the program
 }
 
 // A usageError is the user's to mend: exit status 2.
@@ -253,7 +264,7 @@ name the winner. Your own tree is not touched until you adopt one.`,
 	}})
 	root.AddCommand(a.runCommand(), a.runsCommand(), a.showCommand(), a.diffCommand(), a.compareCommand(), a.viewCommand(),
 		a.adoptCommand(), a.reviseCommand(), a.gcCommand(), a.duCommand(), a.demoCommand(), a.doctorCommand(),
-		a.pluginCommand(), a.mcpCommand(), a.batchCommand())
+		a.pluginCommand(), a.toolCommand(), a.mcpCommand(), a.batchCommand(), a.jobCommand(), a.daemonCommand())
 	for _, c := range root.Commands() {
 		c.Long = strings.TrimSpace(c.Long) + "\n\n" + statuses
 		c.Args = asUsage(c.Args)

@@ -204,6 +204,10 @@ func Markdown(w io.Writer, r Report) error {
 	return err
 }
 
+// MarkdownText is a text of others as it stands for itself in a line of
+// Markdown, also in a cell of a table.
+func MarkdownText(s string) string { return md(s) }
+
 // md makes a text safe in a cell: one line, nothing hidden, no markup.
 func md(s string) string {
 	s = term.Clean(s, 1000).String()

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -71,7 +72,7 @@ type Program interface {
 	Read(ctx context.Context, j schedule.Job, inv Invocation, stdout []byte) (Produced, error)
 	// Finish runs the job's own program with a document on its stdin, and
 	// returns its exit status.
-	Finish(ctx context.Context, j schedule.Job, env map[string]string, document []byte, log io.Writer) (int, error)
+	Finish(ctx context.Context, j schedule.Job, dir string, env map[string]string, document []byte, log io.Writer) (int, error)
 	// Secret is the value that a webhook is signed with, by its name.
 	Secret(name string) (value string, ok bool)
 }
@@ -99,13 +100,16 @@ type Config struct {
 	Redactor *redact.Redactor
 	Clock    Clock
 	Log      *slog.Logger
-	Observer Observer       // may be nil
-	Limit    int            // candidates that run at once on this machine; 0 for no limit
-	Slots    *slots.Pool    // those candidates' slots; nil without a limit
-	Only     *schedule.Fire // begin this one, which was asked for, and nothing else
-	Once     bool           // end when nothing runs and nothing is due
+	Observer Observer    // may be nil
+	Limit    int         // candidates that run at once on this machine; 0 for no limit
+	Slots    *slots.Pool // those candidates' slots; nil without a limit
+	Only     bool        // begin nothing but what somebody asked for, and end as with Once
+	Once     bool        // end when nothing runs and nothing is due
 	Drain    <-chan struct{}
 	Sender   *webhook.Sender
+	Ready    func()        // called once everything of before is settled and decided; may be nil
+	Alive    func()        // called every Beat while decisions are made; may be nil
+	Beat     time.Duration // 0 for never
 }
 
 // A Runner does what is decided. One goroutine decides; Health may be called by
@@ -120,6 +124,8 @@ type Runner struct {
 	telling int
 	working sync.WaitGroup
 	held    map[string]schedule.Reason // by fire, so that a reason is logged once
+	limited bool                       // a fire waits for a slot that others have
+	beat    <-chan time.Time
 
 	mu     sync.Mutex
 	health Health
@@ -191,17 +197,27 @@ func (r *Runner) Run(ctx context.Context) error {
 		return err
 	}
 	r.resend(ctx)
+	if r.Beat > 0 && r.Alive != nil {
+		ticker := time.NewTicker(r.Beat)
+		defer ticker.Stop()
+		r.beat = ticker.C
+	}
+	ready := r.Ready
 	seen, drain := int64(-1), r.Drain
 	var fault error
 	for {
 		seen, _ = r.Ledger.Version() // an error shows in the turn
 		next, err := r.turn(ctx, drain == nil && r.Drain != nil)
 		r.fault(err)
-		if err != nil && fault == nil && (r.Once || r.Only != nil) {
+		if err != nil && fault == nil && (r.Once || r.Only) {
 			fault = err // somebody waits for an answer
 		}
+		if ready != nil && err == nil {
+			ready()
+			ready = nil
+		}
 		over := len(r.runs)+r.telling+len(r.unkept) == 0
-		if over && (ctx.Err() != nil || drain == nil && r.Drain != nil || fault != nil || err == nil && (r.Once || r.Only != nil)) {
+		if over && (ctx.Err() != nil || drain == nil && r.Drain != nil || fault != nil || err == nil && !r.limited && (r.Once || r.Only)) {
 			r.working.Wait()
 			return fault
 		}
@@ -234,6 +250,9 @@ func (r *Runner) wait(ctx context.Context, next time.Time, changes <-chan struct
 		case <-r.told:
 			r.telling--
 		case <-rings:
+		case <-r.beat:
+			r.Alive()
+			continue
 		case <-changes:
 			if v, err := r.Ledger.Version(); err == nil && v == seen {
 				continue // it was this process that wrote
@@ -284,8 +303,8 @@ func (r *Runner) turn(ctx context.Context, draining bool) (next time.Time, err e
 	}
 	r.complete(&state, draining || ctx.Err() != nil)
 	decisions := schedule.Decide(state, now)
-	if r.Only != nil {
-		decisions = r.only(decisions)
+	if r.Only {
+		decisions = only(decisions)
 	}
 	if err := r.Ledger.Apply(decisions, now); err != nil {
 		return next, err
@@ -294,7 +313,7 @@ func (r *Runner) turn(ctx context.Context, draining bool) (next time.Time, err e
 	for _, j := range state.Jobs {
 		jobs[j.Job.Name] = j.Job
 	}
-	limited := false
+	r.limited = limited(state, decisions)
 	for _, d := range decisions {
 		r.log(d)
 		switch d.Act {
@@ -307,17 +326,38 @@ func (r *Runner) turn(ctx context.Context, draining bool) (next time.Time, err e
 				a.stopping = true
 				a.cancel(&stopped{d.Outcome, d.Reason})
 			}
-		case schedule.Hold:
-			limited = limited || d.Reason.Code == schedule.ByLimit
 		case schedule.Wait:
 			next = d.Until
 		}
 	}
-	if soon := now.Add(slotWait); limited && (next.IsZero() || soon.Before(next)) {
+	if soon := now.Add(slotWait); r.limited && (next.IsZero() || soon.Before(next)) {
 		next = soon // a slot that somebody else frees tells nobody
 	}
 	r.picture(state, next)
 	return next, nil
+}
+
+// limited reports whether a fire waits for a candidate's slot after decisions.
+// That it goes on waiting is not decided again.
+func limited(s schedule.State, decisions []schedule.Decision) bool {
+	waits := map[string]bool{}
+	name := func(f schedule.Fire) string { return fmt.Sprint(f.Job, f.Manual, f.Instant.UnixNano()) }
+	for _, j := range s.Jobs {
+		for _, f := range j.Waiting {
+			waits[name(f)] = f.Reason.Code == schedule.ByLimit
+		}
+	}
+	for _, d := range decisions {
+		if d.Act != schedule.Wait {
+			waits[name(d.Fire)] = d.Act == schedule.Hold && d.Reason.Code == schedule.ByLimit
+		}
+	}
+	for _, w := range waits {
+		if w {
+			return true
+		}
+	}
+	return false
 }
 
 // slotWait is how long a fire that waits for a candidate's slot waits before it
@@ -344,16 +384,11 @@ func (r *Runner) complete(s *schedule.State, draining bool) {
 	}
 }
 
-// only leaves of decisions those about the fire that was asked for.
-func (r *Runner) only(decisions []schedule.Decision) []schedule.Decision {
-	var out []schedule.Decision
-	for _, d := range decisions {
-		mine := d.Job == r.Only.Job && d.Fire.Manual && d.Fire.Instant.Equal(r.Only.Instant)
-		if mine || d.Act == schedule.Wait || d.Act == schedule.Stop {
-			out = append(out, d)
-		}
-	}
-	return out
+// only leaves of decisions those about fires that somebody asked for.
+func only(decisions []schedule.Decision) []schedule.Decision {
+	return slices.DeleteFunc(decisions, func(d schedule.Decision) bool {
+		return !d.Fire.Manual && d.Act != schedule.Wait && d.Act != schedule.Stop
+	})
 }
 
 // log says what was decided; that a fire goes on waiting it says once.

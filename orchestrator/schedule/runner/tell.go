@@ -187,7 +187,7 @@ func (r *Runner) finish(ctx context.Context, s *Step, t Told, res Result, docume
 	}
 	log := newLog(file, r.Redactor, maxLog)
 	s.Tries++
-	status, err := r.Program.Finish(ctx, t.Job, environment(res), document, log)
+	status, err := r.Program.Finish(ctx, t.Job, Dir(r.Home, t.Run), environment(res), document, log)
 	if err := errors.Join(err, log.Close()); err != nil {
 		return err
 	}
