@@ -282,3 +282,37 @@ func (z *Zones) lock(ctx context.Context) (unlock func(), err error) {
 	}
 	return func() { _ = l.Close() }, nil
 }
+
+// Folder is where a zone's files are.
+func (z *Zones) Folder(zone Zone) string { return filepath.Join(z.dir, zone.folder()) }
+
+// Names lists the files of a zone that have a tool's name, without reading any;
+// a zone that cannot be listed has none.
+func (z *Zones) Names(zone Zone) []Name {
+	root, err := z.root(zone)
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return nil
+	}
+	var names []Name
+	for _, e := range entries {
+		stem, ok := strings.CutSuffix(e.Name(), suffix)
+		if n, err := ParseName(stem); ok && err == nil && !e.IsDir() {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// Describe reads the contract of one file, or why it has none.
+func (z *Zones) Describe(ctx context.Context, f File) (Reading, error) {
+	readings, err := z.Python.Read(ctx, z.kind, []File{f})
+	if err != nil {
+		return Reading{}, err
+	}
+	return readings[0], nil
+}
