@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,6 @@ func (t *turn) measureBaseline(ctx context.Context) *ending {
 		}
 		if base.Runs++; i == 0 {
 			t.baseline = seen
-			base.Evidence, base.Known = evidenceWords(seen), seen.Expected.Count()
 			base.Status, base.Reason, base.ExitCode = string(seen.Status), seen.Reason, seen.ExitCode
 			base.DurationMS = res.Duration.Milliseconds()
 			base.OutputTail = t.tailOf(res)
@@ -59,14 +59,30 @@ func (t *turn) measureBaseline(ctx context.Context) *ending {
 			base.Flaky, base.Reason = true, fmt.Sprintf("the test is flaky on the untouched base: %s and %s in %d runs", base.Status, seen.Status, i+1)
 			base.Status = string(wire.Unobserved)
 			break
+		} else if t.baseline.Expected != nil {
+			t.narrow(seen)
 		}
 	}
+	base.Evidence, base.Known = evidenceWords(t.baseline), t.baseline.Expected.Count()
 	t.update(func(d *record.Document) { d.Baseline = base })
 	t.emit(event.Step{Name: "baseline", Done: true, Text: baselineWords(base)})
 	if t.baseline.Expected == nil && base.Status != string(wire.Unobserved) {
 		t.emit(event.Notice{Text: "evidence: " + base.Evidence})
 	}
 	return t.admit(base)
+}
+
+// narrow keeps of what is expected what another run on the base has too: tests
+// whose names are new each time are none that a candidate could lose.
+func (t *turn) narrow(again verify.Base) {
+	before := t.baseline.Expected
+	t.baseline.Expected = before.Common(again.Expected)
+	switch once := before.Count() - t.baseline.Expected.Count(); {
+	case t.baseline.Expected == nil:
+		t.baseline.Weak = cmp.Or(again.Weak, "no two runs on the base had a test in common")
+	case once > 0:
+		t.notice("%d of the base's tests were not in each of its runs, so they decide nothing", once)
+	}
 }
 
 // evidenceWords says what a pass of the test will rest on.

@@ -248,6 +248,32 @@ func (s Seen) expected(runner string) (*Expected, string) {
 	return e, ""
 }
 
+// Common is what two runs on the same base have in common: an id that only one
+// of them has, as of a test whose name holds the time, need not come again. It
+// is nil when nothing remains.
+func (e *Expected) Common(other *Expected) *Expected {
+	if e == nil || other == nil || e.Runner != other.Runner {
+		return nil
+	}
+	both := func(a, b []string) []string {
+		return slices.DeleteFunc(slices.Clone(a), func(id string) bool { _, found := slices.BinarySearch(b, id); return !found })
+	}
+	c := &Expected{Runner: e.Runner}
+	for _, u := range e.Units {
+		i := slices.IndexFunc(other.Units, func(o Unit) bool { return o.Name == u.Name })
+		if i < 0 {
+			continue
+		}
+		o := other.Units[i]
+		u.Tests, u.Alike = both(u.Tests, o.Tests), both(u.Alike, slices.Sorted(slices.Values(o.Alike)))
+		c.Units = append(c.Units, u)
+	}
+	if len(c.Units) == 0 {
+		return nil
+	}
+	return c
+}
+
 // Count is how many tests are expected.
 func (e *Expected) Count() (n int) {
 	if e == nil {

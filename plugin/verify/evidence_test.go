@@ -230,3 +230,24 @@ func FuzzReports(f *testing.F) {
 		}
 	})
 }
+
+// TestCommon: what only one run on the base has is not expected again.
+func TestCommon(t *testing.T) {
+	run := func(runner string, units ...Unit) *Expected {
+		return &Expected{Runner: runner, Units: units}
+	}
+	one := run("go test", Unit{Name: "a", Tests: []string{"T", "T/1", "T/x"}, Alike: []string{"z", "b"}, Data: map[string]string{"k": "v"}}, Unit{Name: "only", Tests: []string{"O"}})
+	two := run("go test", Unit{Name: "b", Tests: []string{"B"}}, Unit{Name: "a", Tests: []string{"T", "T/2", "T/x"}, Alike: []string{"b", "q"}})
+	want := run("go test", Unit{Name: "a", Tests: []string{"T", "T/x"}, Alike: []string{"b"}, Data: map[string]string{"k": "v"}})
+	if diff := cmp.Diff(want, one.Common(two)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"T", "T/1", "T/x"}, one.Units[0].Tests); diff != "" {
+		t.Errorf("the first run was changed:\n%s", diff)
+	}
+	for _, none := range []*Expected{nil, run("pytest", one.Units...), run("go test", Unit{Name: "c"})} {
+		if got := one.Common(none); got != nil {
+			t.Errorf("with %+v: %+v", none, got)
+		}
+	}
+}
