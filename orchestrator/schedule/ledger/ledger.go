@@ -146,9 +146,23 @@ const (
 	headerLen = 100
 )
 
-// peek reads the version of a file without SQLite, which could write to it. A
-// version that is only in its log yet is not seen.
+// peek is the version of a file, of which nothing is changed by looking.
 func peek(path string) (int, error) {
+	v, err := header(path)
+	if log, there := os.Stat(path + "-wal"); err != nil || there != nil || log.Size() == 0 {
+		return v, err
+	}
+	// What is in the log counts, and only SQLite can say it.
+	db, err := sqlitefile.Connect(path, sqlitefile.Read, busy)
+	if err != nil {
+		return 0, err
+	}
+	v, err = sqlitefile.Version(db, schema)
+	return v, errors.Join(err, db.Close())
+}
+
+// header reads the version in the file itself.
+func header(path string) (int, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, err
