@@ -114,7 +114,7 @@ bestof batch resume goes on from there.`,
 
 func (a *app) completeBatch(c *cobra.Command) {
 	for flag, values := range map[string][]string{
-		"sandbox": {"auto", "process", "bwrap", "docker"}, "network": {"none", "host"}, "shadow": {"auto", "overlay", "userns", "btrfs", "reflink", "copy"},
+		"sandbox": {"auto", "process", "bwrap", "docker"}, "network": {"none", "host"}, "shadow": {"auto", "overlay", "userns", "btrfs", "engine", "reflink", "copy"},
 		"stop": {"all", "first"}, "allow": {"undecided"}, "test-report": append([]string{"auto"}, strings.Fields(reportNames(" "))...),
 	} {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))

@@ -2,8 +2,10 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/bestof-dev/bestof/candidate/sandbox"
 	"github.com/bestof-dev/bestof/candidate/sandbox/docker"
 	"github.com/bestof-dev/bestof/orchestrator/record"
 )
@@ -16,6 +18,17 @@ func inContainers(docs []record.Document) bool {
 		}
 	}
 	return false
+}
+
+// sweepLayers has the engine remove what its overlays left. Without an engine it
+// stays.
+func (a *app) sweepLayers(ctx context.Context, dirs []string) error {
+	err := docker.Sweep(ctx, a.Environ, dirs)
+	var absent *sandbox.Unavailable
+	if errors.As(err, &absent) {
+		return nil
+	}
+	return err
 }
 
 // reapContainers removes the containers whose orchestrator is dead, of any

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,9 @@ func static(file string) error {
 	return build.Run()
 }
 
+// staticVariable names bestof as it is shipped, for a user who cannot build it.
+const staticVariable = "BESTOF_TEST_STATIC"
+
 // images names an engine in DOCKER_HOST, an image with Python and git in
 // PYTHON, one with a shell and little else in SHELL_ONLY, and one with nothing
 // in EMPTY. With the argument static it names bestof as it is shipped in STATIC.
@@ -30,7 +34,11 @@ func cmdImages(t *testing.T, ts *testscript.TestScript, args []string) {
 	ts.Setenv("PYTHON", dockertest.Python(t, host))
 	ts.Setenv("SHELL_ONLY", dockertest.Image(t, host))
 	ts.Setenv("EMPTY", dockertest.Empty(t, host))
-	if slices.Contains(args, "static") {
+	switch file := os.Getenv(staticVariable); {
+	case !slices.Contains(args, "static"):
+	case file != "":
+		ts.Setenv("STATIC", file)
+	default:
 		file := ts.MkAbs("bestof-static")
 		ts.Check(static(file))
 		ts.Setenv("STATIC", file)
@@ -53,6 +61,24 @@ func cmdContainers(t *testing.T, ts *testscript.TestScript, args []string) {
 		}
 		if time.Now().After(deadline) {
 			ts.Fatalf("the engine has %d containers of these runs, want %d", got, want)
+		}
+	}
+}
+
+// volumes waits until the engine has no volume of a process that is dead, or
+// that began here, for half a minute at most.
+func cmdVolumes(t *testing.T, ts *testscript.TestScript, args []string) {
+	if len(args) != 0 {
+		ts.Fatalf("usage: volumes")
+	}
+	deadline := time.Now().Add(30 * time.Second)
+	for tick := time.NewTicker(50 * time.Millisecond); ; <-tick.C {
+		got := dockertest.Layers(t, ts.Getenv("DOCKER_HOST"), ts.Getenv("BESTOF_HOME"))
+		if len(got) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("the engine has the volumes %v", got)
 		}
 	}
 }

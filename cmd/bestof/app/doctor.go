@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/bestof-dev/bestof/candidate/sandbox"
 	"github.com/bestof-dev/bestof/candidate/sandbox/choose"
+	"github.com/bestof-dev/bestof/candidate/sandbox/docker"
 	"github.com/bestof-dev/bestof/internal/term"
 	"github.com/bestof-dev/bestof/orchestrator"
 	"github.com/bestof-dev/bestof/worktree"
@@ -47,14 +49,15 @@ func (a *app) runDoctor(ctx context.Context) error {
 		return err
 	}
 	checks := []check{a.gitCheck(ctx), a.repositoryCheck(ctx), kernelCheck()}
-	for _, f := range choose.Probe(ctx, sandbox.Options{Environ: a.Environ}) {
+	found := choose.Probe(ctx, sandbox.Options{Environ: a.Environ})
+	for _, f := range found {
 		checks = append(checks, check{Name: "sandbox " + f.Name, OK: f.OK, Detail: f.Detail, Remedy: f.Remedy})
 	}
 	_, scratch, err := a.store(home, "")
 	if err != nil {
 		checks = append(checks, check{Name: "work directory", Needed: true, Detail: err.Error(), Remedy: "Choose a directory of yours with BESTOF_HOME or --work-dir."})
 	} else {
-		for _, k := range worktree.Capabilities(ctx, scratch, nil) {
+		for _, k := range worktree.Capabilities(ctx, scratch, a.tryLayers(found)) {
 			checks = append(checks, check{Name: "shadow " + string(k.Kind), OK: k.Works, Detail: works(k)})
 		}
 		checks = append(checks, diskCheck(scratch))
@@ -78,6 +81,16 @@ func (a *app) runDoctor(ctx context.Context) error {
 		return statusError{code: orchestrator.ExitInfrastructure}
 	}
 	return err
+}
+
+// tryLayers is how engine shadows are tried, where there is an engine.
+func (a *app) tryLayers(found []choose.Finding) func(context.Context, worktree.Entry, string, string) error {
+	if !slices.ContainsFunc(found, func(f choose.Finding) bool { return f.Name == "docker" && f.OK }) {
+		return nil
+	}
+	return func(ctx context.Context, e worktree.Entry, root, home string) error {
+		return docker.TryLayers(ctx, a.Environ, sandbox.Entry(e), root, home)
+	}
 }
 
 func works(k worktree.Capability) string {

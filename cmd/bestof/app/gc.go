@@ -105,11 +105,14 @@ func (a *app) runGC(ctx context.Context, o gcOptions, given func(string) bool) e
 		}
 		report.Records = append(report.Records, id)
 	}
-	done, err := s.store.GC(ctx, worktree.GCOptions{MaxBaseBytes: budget, Now: time.Now(), DryRun: o.dryRun})
+	done, err := s.store.GC(ctx, worktree.GCOptions{MaxBaseBytes: budget, Now: time.Now(), DryRun: o.dryRun, Sweep: a.sweepLayers})
 	if err != nil {
 		return statusError{orchestrator.ExitInfrastructure, err}
 	}
 	report.Runs, report.Bases, report.Mounts, report.Trash, report.Bytes = list(done.Runs), list(done.Bases), list(done.Mounts), list(done.Trash), done.Bytes
+	if len(done.Left) > 0 {
+		a.warn("left, since only an engine that works can remove what its overlays left: %s", strings.Join(done.Left, ", "))
+	}
 	if a.json {
 		return a.printJSON(report)
 	}

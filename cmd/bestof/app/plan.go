@@ -43,7 +43,7 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 		{o.deadline >= 0, "--deadline", "a length of time, for example 1h"},
 		{slices.Contains([]string{orchestrator.ExpectFlip, orchestrator.ExpectPass}, o.expect), "--expect", "flip or pass"},
 		{slices.Contains([]string{"all", "first"}, o.stop), "--stop", "all or first"},
-		{slices.Contains([]string{"auto", "overlay", "userns", "btrfs", "reflink", "copy"}, o.shadow), "--shadow", "auto, overlay, userns, btrfs, reflink or copy"},
+		{slices.Contains([]string{"auto", "overlay", "userns", "btrfs", "engine", "reflink", "copy"}, o.shadow), "--shadow", "auto, overlay, userns, btrfs, engine, reflink or copy"},
 		{o.allow == "" || o.allow == "undecided", "--allow", "undecided"},
 	} {
 		if !c.ok {

@@ -82,7 +82,7 @@ func (a *app) settle(ctx context.Context, s *site) error {
 	}
 	if len(abandoned) > 0 {
 		// Its shadows go too. A failure here costs disk, not correctness.
-		if _, err := s.store.GC(ctx, worktree.GCOptions{Now: time.Now()}); err != nil {
+		if _, err := s.store.GC(ctx, worktree.GCOptions{Now: time.Now(), Sweep: a.sweepLayers}); err != nil {
 			a.warn("clean-up was not finished (`bestof gc` finishes it): %v", err)
 		}
 	}

@@ -82,7 +82,7 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.sandbox, "sandbox", "auto", "how candidates are kept in: auto | process | bwrap | docker")
 	o.image.addFlags(f)
 	f.StringVar(&o.network, "network", "gateway", "what candidates reach: none | gateway (the hosts of their agents' models) | allow=HOST,… (these too) | full; verification has none")
-	f.StringVar(&o.shadow, "shadow", "auto", "how shadows are made: auto | overlay | userns | btrfs | reflink | copy")
+	f.StringVar(&o.shadow, "shadow", "auto", "how shadows are made: auto | overlay | userns | btrfs | engine | reflink | copy")
 	f.DurationVar(&o.timeout, "timeout", 15*time.Minute, "time for each candidate, all its rounds together")
 	f.DurationVar(&o.testTimeout, "test-timeout", 10*time.Minute, "time for one run of the test")
 	f.DurationVar(&o.deadline, "deadline", 0, "time for the whole run (default none)")
@@ -130,7 +130,7 @@ TASK is one argument, or - to read it from standard input.`,
 	o.addFlags(c.Flags())
 	o.addBudget(c.Flags())
 	for flag, values := range map[string][]string{
-		"sandbox": {"auto", "process", "bwrap", "docker"}, "network": {"none", "gateway", "allow=", "full"}, "shadow": {"auto", "overlay", "userns", "btrfs", "reflink", "copy"}, "setup-network": {"none", "allow=", "full"},
+		"sandbox": {"auto", "process", "bwrap", "docker"}, "network": {"none", "gateway", "allow=", "full"}, "shadow": {"auto", "overlay", "userns", "btrfs", "engine", "reflink", "copy"}, "setup-network": {"none", "allow=", "full"},
 		"expect": {"flip", "pass"}, "stop": {"all", "first"}, "adopt": {"none", "apply", "branch"}, "base": {"snapshot", "head"}, "allow": {"undecided"},
 	} {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
@@ -326,7 +326,7 @@ func withinBudget(most orchestrator.Usage, stop context.CancelCauseFunc) func(ca
 // sweep empties the trash and drops what killed runs left, while candidates
 // work: clean-up makes nobody wait. What it does not finish a later run does.
 func (a *app) sweep(ctx context.Context, s *site) {
-	if _, err := s.store.GC(ctx, worktree.GCOptions{Now: time.Now(), MaxBaseBytes: maxBases}); err != nil && ctx.Err() == nil {
+	if _, err := s.store.GC(ctx, worktree.GCOptions{Now: time.Now(), MaxBaseBytes: maxBases, Sweep: a.sweepLayers}); err != nil && ctx.Err() == nil {
 		return // `bestof gc` says why
 	}
 }

@@ -107,6 +107,7 @@ func TestScripts(t *testing.T) {
 
 			"programs":   func(ts *testscript.TestScript, _ bool, _ []string) { cmdPrograms(t, ts) },
 			"images":     func(ts *testscript.TestScript, _ bool, args []string) { cmdImages(t, ts, args) },
+			"volumes":    func(ts *testscript.TestScript, _ bool, args []string) { cmdVolumes(t, ts, args) },
 			"containers": func(ts *testscript.TestScript, _ bool, args []string) { cmdContainers(t, ts, args) },
 
 			"candidate": cmdCandidate,

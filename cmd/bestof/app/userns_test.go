@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/bestof-dev/bestof/candidate/sandbox/docker/dockertest"
 )
 
 // TestScriptsAsUser runs the scripts that are about who the user is again, as
@@ -28,22 +30,25 @@ func TestScriptsAsUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	const uid = 12345
+	scripts := []string{"shadow_userns", "shadow_auto", "p7_kill", "docker_shadow"}
+	engine := dockertest.NewProxy(t, dockertest.Host(t), uid).Host
 	tmp := filepath.Join(dir, "tmp")
 	err = errors.Join(os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "app.test"), self, 0o755), os.Mkdir(tmp, 0o700), os.Chown(tmp, uid, uid))
-	for _, name := range []string{"shadow_userns", "shadow_auto", "p7_kill"} {
+	for _, name := range scripts {
 		text, rerr := os.ReadFile(filepath.Join("testdata/script", name+".txtar"))
 		at := filepath.Join(dir, "testdata/script", name+".txtar")
 		err = errors.Join(err, rerr, os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, text, 0o644))
 	}
-	if err != nil {
+	shipped := filepath.Join(dir, "bestof-static")
+	if err = errors.Join(err, static(shipped)); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "app.test"), "-test.run=^TestScripts$", "-test.v")
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "TMPDIR=" + tmp, "HOME=" + tmp}
+	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "TMPDIR=" + tmp, "HOME=" + tmp, "DOCKER_HOST=" + engine, staticVariable + "=" + shipped}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	out, err := cmd.CombinedOutput()
-	if n := bytes.Count(out, []byte("--- PASS: TestScripts/")); err != nil || n != 3 {
+	if n := bytes.Count(out, []byte("--- PASS: TestScripts/")); err != nil || n != len(scripts) {
 		t.Errorf("%d scripts passed, %v\n%s", n, err, out)
 	}
 }

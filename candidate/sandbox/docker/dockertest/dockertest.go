@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 )
 
@@ -56,6 +57,22 @@ func Client(t testing.TB, host string) *client.Client {
 	}
 	t.Cleanup(func() { c.Close() })
 	return c
+}
+
+// Layers names the volumes whose overlays have layers below a directory.
+func Layers(t testing.TB, host, dir string) []string {
+	t.Helper()
+	all, err := Client(t, host).VolumeList(t.Context(), volume.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, v := range all.Volumes {
+		if strings.Contains(v.Options["o"], "upperdir="+dir+"/") {
+			names = append(names, v.Name)
+		}
+	}
+	return names
 }
 
 // tools are what the suite's programs call.
