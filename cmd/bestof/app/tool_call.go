@@ -163,21 +163,21 @@ func (a *app) printAnswer(name tool.Name, r tool.Answer) error {
 		return failed
 	}
 	if r.Printed != "" {
-		fmt.Fprint(a.Err, cleanLines(r.Printed))
+		fmt.Fprint(a.Err, cleanText(r.Printed))
 	}
 	if r.IsError {
-		fmt.Fprintf(a.Err, "bestof: the tool %s failed:\n%s", name, cleanLines(r.Text))
+		fmt.Fprintf(a.Err, "bestof: the tool %s failed:\n%s", name, cleanText(r.Text))
 		return failed
 	}
 	text := strings.TrimSuffix(r.Text, "\n") + "\n"
 	if a.streams().OutLook().Terminal {
-		text = cleanLines(text)
+		text = cleanText(text)
 	}
 	_, err := fmt.Fprint(a.Out, text)
 	return err
 }
 
-func cleanLines(text string) string {
+func cleanText(text string) string {
 	var b strings.Builder
 	for l := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
 		fmt.Fprintf(&b, "%s\n", term.Clean(strings.ReplaceAll(strings.TrimSuffix(l, "\r"), "\t", "    "), 0))
