@@ -135,7 +135,7 @@ func (p *planner) due(j *JobState) []Fire {
 		seen = p.now
 		p.say(Decision{Act: Rewind, Job: j.Job.Name, Until: seen, Reason: Reason{ByClock, fmt.Sprintf("the clock was set back: %s was seen already", show(j, j.Seen))}})
 	}
-	q := queue{planner: p, job: j, waiting: slices.Clone(j.Waiting), last: seen}
+	q := queue{planner: p, job: j, waiting: slices.Clone(j.Waiting)}
 	passed := q.collect(seen)
 	switch {
 	case j.Job.Paused:
@@ -146,8 +146,8 @@ func (p *planner) due(j *JobState) []Fire {
 		for _, t := range passed.timely {
 			q.timely(t)
 		}
-		if next, ok := j.When.Next(q.last); ok {
-			p.at(next.Add(q.offset()))
+		if !q.next.IsZero() {
+			p.at(q.next.Add(q.offset()))
 		}
 	}
 	return q.waiting

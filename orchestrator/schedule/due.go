@@ -55,7 +55,7 @@ type queue struct {
 	*planner
 	job     *JobState
 	waiting []Fire
-	last    time.Time // every instant up to this one was decided
+	next    time.Time // the first instant that is not decided about; zero for none
 }
 
 func (q *queue) offset() time.Duration { return Offset(q.job.Job.Name, q.job.Job.Policy.Jitter) }
@@ -70,8 +70,8 @@ func (q *queue) collect(seen time.Time) (p passed) {
 	}
 	until := q.now.Add(-q.offset())
 	horizon := until.Add(-policy.Horizon)
-	for t, ok := q.job.When.Next(seen); ok && !t.After(until); t, ok = q.job.When.Next(t) {
-		q.last = t
+	t, ok := q.job.When.Next(seen)
+	for ; ok && !t.After(until); t, ok = q.job.When.Next(t) {
 		if slices.ContainsFunc(q.job.Ahead, t.Equal) {
 			continue
 		}
@@ -89,6 +89,9 @@ func (q *queue) collect(seen time.Time) (p passed) {
 		default:
 			p.timely = append(p.timely, t)
 		}
+	}
+	if ok {
+		q.next = t
 	}
 	return p
 }

@@ -31,7 +31,10 @@ func (q Query) page(table, at string) (string, []any) {
 		where, args = where+" AND "+table+".job = ?", append(args, q.Job)
 	}
 	if !q.Since.IsZero() {
-		where, args = where+" AND "+table+"."+at+" >= ?", append(args, milli(q.Since))
+		// Ids follow time but for a clock that was set back: nothing before the
+		// first id is looked at.
+		where += fmt.Sprintf(" AND %[1]s.id >= (SELECT MIN(id) FROM %[1]s WHERE %[2]s >= ?) AND %[1]s.%[2]s >= ?", table, at)
+		args = append(args, milli(q.Since), milli(q.Since))
 	}
 	return where + " ORDER BY " + table + ".id DESC LIMIT ?", append(args, q.Limit)
 }

@@ -70,6 +70,10 @@ var migrations = []string{
 	UPDATE fires SET through = instant;
 	ALTER TABLE jobs ADD COLUMN top INTEGER NOT NULL DEFAULT 0; -- the latest instant that ever was decided
 	UPDATE jobs SET top = seen;`,
+
+	// What happened since a time, of all jobs.
+	`CREATE INDEX runs_started ON runs (started);
+	CREATE INDEX fires_decided ON fires (decided);`,
 }
 
 // schema is the version that this program writes, in user_version.
