@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bestof-dev/bestof/candidate/sandbox"
@@ -139,6 +140,26 @@ func (n *Named) missing(res sandbox.Result) string {
 	return b.String()
 }
 
+// tests is what each named test did; nil where the report cannot be read.
+func (n *Named) tests(stdout, stderr []byte) map[string]record.TestStatus {
+	result, err := n.Read(stdout, stderr)
+	if err != nil {
+		return nil
+	}
+	seen := map[string]record.TestStatus{}
+	for _, id := range slices.Concat(n.Fail, n.Pass) {
+		switch passed, reported := result(id); {
+		case passed:
+			seen[id] = record.TestPassed
+		case reported:
+			seen[id] = record.TestFailed
+		default:
+			seen[id] = record.TestMissing
+		}
+	}
+	return seen
+}
+
 // namedPlugin runs the test in the shadow that it is given, and reads its
 // report here: nothing of ours is where the candidate's code runs.
 func (t *turn) namedPlugin() Plugin {
@@ -156,9 +177,12 @@ func (t *turn) namedPlugin() Plugin {
 			}
 			answer := wire.Response{After: &wire.AfterResponse{ProtocolVersion: wire.Version, Evidence: t.Named.evidence(res)}}
 			// What is kept of a plugin's run is what it wrote to stderr.
-			shown := append(append(res.Stdout.Bytes(), res.Stderr.Bytes()...), t.Named.missing(res)...)
-			res.Stderr = sandbox.Output{Head: shown}
+			missing := t.Named.missing(res)
+			res.Stderr = sandbox.Output{Head: append(res.Stdout.Bytes(), res.Stderr.Bytes()...), Tail: []byte(missing)}
 			return answer, res, nil
+		},
+		Tests: func(res sandbox.Result) map[string]record.TestStatus {
+			return t.Named.tests(res.Stdout.Bytes(), res.Stderr.Head[len(res.Stdout.Bytes()):])
 		},
 	}
 }

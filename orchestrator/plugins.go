@@ -32,7 +32,10 @@ type Plugin struct {
 	Context []candidate.Context
 	Tools   []PackageTool // that its package brings
 	Ask     func(context.Context, sandbox.Sandbox, call.Place, wire.Request) (wire.Response, sandbox.Result, error)
-	Origin  record.Plugin
+	// Tests says what single tests did in the run of which Ask returned the
+	// result; nil where that is not known.
+	Tests  func(sandbox.Result) map[string]record.TestStatus
+	Origin record.Plugin
 }
 
 // builtin is the name of the plugin that is part of this program.

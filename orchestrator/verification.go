@@ -55,6 +55,7 @@ func (t *turn) measureBaseline(ctx context.Context) *ending {
 			base.Status, base.Reason, base.ExitCode = string(seen.Status), seen.Reason, seen.ExitCode
 			base.DurationMS = res.Duration.Milliseconds()
 			base.OutputTail = t.tailOf(res)
+			base.Tests = t.testsOf(seen.Results)
 		} else if string(seen.Status) != base.Status {
 			base.Flaky, base.Reason = true, fmt.Sprintf("the test is flaky on the untouched base: %s and %s in %d runs", base.Status, seen.Status, i+1)
 			base.Status = string(wire.Unobserved)
@@ -322,6 +323,14 @@ func (l *life) askAfter(ctx context.Context, p Plugin, sealed *worktree.Sealed, 
 	case err != nil:
 		return kept, res, lifeEnds(candidate.Infrastructure, "%v", err)
 	}
+	switch {
+	case p.Name == builtin:
+		var told *verify.Results
+		told, res.Stderr = verify.TakeResults(res.Stderr)
+		kept.Tests = l.testsOf(told)
+	case p.Tests != nil:
+		kept.Tests = record.ListTests(p.Tests(res))
+	}
 	kept.Evidence = run.Evidence(resp, err)
 	if err == nil && p.Name == builtin {
 		reason, text := verify.Note(res.Stderr)
@@ -394,6 +403,22 @@ func (t *turn) baselineStatus() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.doc.Baseline.Status
+}
+
+// testsOf is what single tests did as the record keeps it, without secrets.
+func (t *turn) testsOf(told *verify.Results) *record.Tests {
+	if told == nil {
+		return nil
+	}
+	seen := map[string]record.TestStatus{}
+	for name, status := range told.ByTest() {
+		seen[t.Redactor.String(name)] = record.TestStatus(status)
+	}
+	tests := record.ListTests(seen)
+	if tests != nil {
+		tests.More += told.More
+	}
+	return tests
 }
 
 // wirePaths lists changed paths as the wire carries them, which is UTF-8.

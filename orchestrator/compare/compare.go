@@ -17,6 +17,7 @@ import (
 // them: renderers clean them.
 type Model struct {
 	Run        string
+	Flags      string `json:",omitempty"` // that commands about this run need, as "--batch DIR"
 	Task       string
 	Phase      record.Phase
 	Winner     int // 0 is none

@@ -31,7 +31,8 @@ func (t Test) Differs() bool {
 	return passed && not
 }
 
-func (t Test) anyFailed() bool {
+// Told reports whether the base or a candidate was seen not to pass the test.
+func (t Test) Told() bool {
 	return slices.ContainsFunc(append([]record.TestStatus{t.Base}, t.Status...), func(s record.TestStatus) bool { return s != "" && s != record.TestPassed })
 }
 
@@ -82,7 +83,7 @@ func tests(doc record.Document, cs []record.Candidate) Tests {
 		out.Rows = append(out.Rows, *t)
 	}
 	slices.SortFunc(out.Rows, func(a, b Test) int {
-		return cmp.Or(first(a.Differs(), b.Differs()), first(a.anyFailed(), b.anyFailed()), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(first(a.Differs(), b.Differs()), first(a.Told(), b.Told()), cmp.Compare(a.Name, b.Name))
 	})
 	return out
 }

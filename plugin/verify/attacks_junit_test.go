@@ -77,7 +77,7 @@ func TestAttacksJUnit(t *testing.T) {
 		if err := os.Chmod(filepath.Join(root, "mvnw"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		e, note := observeKnown(&wire.Grant{Root: root, Test: &wire.TestPlan{Program: "./mvnw", Args: []string{"test"}, Baseline: wire.Failed}}, base, DefaultTimeout, io.Discard)
+		e, note := observeKnown(&wire.Grant{Root: root, Test: &wire.TestPlan{Program: "./mvnw", Args: []string{"test"}, Baseline: wire.Failed}}, base, DefaultTimeout, io.Discard, &Results{})
 		left, err := filepath.Glob(root + "/src/test/java/*")
 		if err != nil || len(left) != 1 {
 			t.Errorf("left in the tree: %q", left)

@@ -16,6 +16,7 @@ type Base struct {
 
 	Expected *Expected // nil where the runner is not known, or cannot be observed
 	Weak     string    // why Expected is nil
+	Results  *Results  // what single tests did, nil where that is not known
 }
 
 // Baseline reads a run of the test on the untouched base. It failed only if it

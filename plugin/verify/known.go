@@ -16,8 +16,8 @@ import (
 )
 
 // observeKnown runs the granted test by the adapter of its runner, and holds
-// what is seen against the base.
-func observeKnown(c *wire.Grant, base *Expected, timeout time.Duration, stderr io.Writer) (wire.Evidence, string) {
+// what is seen against the base. What single tests did is put into told.
+func observeKnown(c *wire.Grant, base *Expected, timeout time.Duration, stderr io.Writer, told *Results) (wire.Evidence, string) {
 	name, a := recognise(append([]string{c.Test.Program}, c.Test.Args...))
 	if name != base.Runner {
 		return unobservable(NotRun, "the test is not one of %s, as it was on the base", base.Runner)
@@ -29,6 +29,7 @@ func observeKnown(c *wire.Grant, base *Expected, timeout time.Duration, stderr i
 	case reason != "":
 		return unobservable(reason, "%s", text)
 	}
+	*told = *o.Seen.results(base)
 	found := base.Compare(o.Seen)
 	if found.Reason != "" {
 		return unobservable(found.Reason, "%s", found.Text)
@@ -50,6 +51,7 @@ type observation struct {
 	Reason   string        `json:"reason,omitempty"`
 	Expected *Expected     `json:"expected,omitempty"`
 	Weak     string        `json:"weak,omitempty"`
+	Results  *Results      `json:"results,omitempty"`
 }
 
 // answerObservation observes the tests where this process was started.
@@ -97,7 +99,7 @@ func observeBase(name string, a adapter, timeout time.Duration, stderr io.Writer
 	if len(strings.Join(expected.parts(), "")) > maxParts {
 		return observation{Status: status, ExitCode: &code, Weak: "there are too many tests to name each"}
 	}
-	return observation{Status: status, ExitCode: &code, Expected: expected}
+	return observation{Status: status, ExitCode: &code, Expected: expected, Results: o.Seen.results(nil)}
 }
 
 // base is what a run on the base says about it.
@@ -126,7 +128,7 @@ func ReadObservation(r sandbox.Result) (base Base, ok bool) {
 	case o.Status != wire.Passed && o.Status != wire.Failed && o.Status != wire.Unobserved:
 		return Base{Status: wire.Unobserved, Weak: "the tests could not be observed one by one"}, false
 	}
-	base = Base{Status: o.Status, ExitCode: o.ExitCode, Reason: o.Reason, Expected: o.Expected, Weak: o.Weak}
+	base = Base{Status: o.Status, ExitCode: o.ExitCode, Reason: o.Reason, Expected: o.Expected, Weak: o.Weak, Results: o.Results}
 	return base, o.Weak == ""
 }
 
@@ -141,14 +143,7 @@ func (e *Expected) parts() []string {
 	if err != nil {
 		panic(err) // strings and maps of strings
 	}
-	var packed bytes.Buffer
-	w, err := flate.NewWriter(&packed, flate.BestSpeed)
-	if err != nil {
-		panic(err) // a constant level
-	}
-	_, _ = w.Write(b) // a buffer takes everything
-	_ = w.Close()
-	text := base64.RawStdEncoding.EncodeToString(packed.Bytes())
+	text := packed(b)
 	var parts []string
 	for len(text) > partSize {
 		parts, text = append(parts, text[:partSize]), text[partSize:]

@@ -149,7 +149,11 @@ func answer(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	evidence, note := observe(request.After.Candidate, before{*baseline, expected}, *timeout, stderr)
+	var told *Results
+	if expected != nil {
+		told = &Results{}
+	}
+	evidence, note := observe(request.After.Candidate, before{*baseline, expected, told}, *timeout, stderr)
 	response := wire.Response{After: &wire.AfterResponse{ProtocolVersion: wire.Version, Evidence: evidence}}
 	out, err := response.Encode()
 	if err != nil {
@@ -158,7 +162,7 @@ func answer(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if note == "" { // so that the last line is never the test's
 		note = "verify: observed: " + string(evidence.Flip)
 	}
-	if _, err := fmt.Fprintln(stderr, wire.Line(note, 2000)); err != nil {
+	if _, err := io.WriteString(stderr, told.line()+wire.Line(note, 2000)+"\n"); err != nil {
 		return fmt.Errorf("write the reason: %w", err)
 	}
 	if _, err := stdout.Write(out); err != nil {
@@ -171,6 +175,7 @@ func answer(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 type before struct {
 	ran      int       // how many ran, by their output; negative when that is not known
 	expected *Expected // nil when their runner is not known
+	told     *Results  // where to put what single tests did; not nil with expected
 }
 
 // unobservable is evidence that says nothing, with the note that says why.
@@ -187,7 +192,7 @@ func observe(c *wire.Grant, known before, timeout time.Duration, stderr io.Write
 		return unobservable(NoRoot, "%s is not a directory", c.Root)
 	}
 	if known.expected != nil {
-		return observeKnown(c, known.expected, timeout, stderr)
+		return observeKnown(c, known.expected, timeout, stderr, known.told)
 	}
 	baseline := known.ran
 	ran, err := runTest(c, timeout, stderr)

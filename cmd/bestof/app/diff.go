@@ -3,11 +3,8 @@ package app
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +23,15 @@ type diffOptions struct {
 	patch      bool
 	sideBySide bool
 	renames    bool
+	tool       string // as given, untold for none
+	batch      string
 }
+
+// What --tool is where nobody gave it, and where it names no tool.
+const (
+	untold    = ""
+	ownChoice = "default"
+)
 
 func (a *app) diffCommand() *cobra.Command {
 	var o diffOptions
@@ -38,8 +43,13 @@ between the trees of two candidates. On a terminal it is coloured and cleaned;
 elsewhere, or with --patch, it is the exact patch that git apply takes. With
 --renames a file that went and one that came are one when at least half of the
 content is the same. Where the objects of a run are gone, its recorded patch is
-read: it has all but colours and what is between two candidates.`,
-		Example: "  bestof diff last\n  bestof diff last 2 5 --side-by-side\n  bestof diff last 2 --patch > fix.patch\n  bestof diff last --renames --stat",
+read: it has all but colours and what is between two candidates.
+
+--tool opens one file after another in a program of yours: NAME, or what
+$DIFFTOOL says, or diff.tool of your own git configuration. It gets read-only
+copies, each alone in a directory that is removed afterwards. What a repository
+configures is never run.`,
+		Example: "  bestof diff last\n  bestof diff last 2 5 --side-by-side\n  bestof diff last 2 --patch > fix.patch\n  bestof diff last --renames --stat\n  bestof diff last 2 --tool=vimdiff\n  bestof diff --batch out task-7 1 2",
 		Args:    cobra.RangeArgs(1, 3),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.runDiff(c.Context(), o, args)
@@ -51,28 +61,28 @@ read: it has all but colours and what is between two candidates.`,
 	c.Flags().BoolVarP(&o.patch, "patch", "p", false, "print the exact patch, also on a terminal")
 	c.Flags().BoolVarP(&o.sideBySide, "side-by-side", "s", false, "show old and new beside each other")
 	c.Flags().BoolVarP(&o.renames, "renames", "M", false, "show files that moved as renames")
+	c.Flags().StringVar(&o.tool, "tool", untold, "open the files in a diff tool: vimdiff, meld, or another `NAME`")
+	c.Flags().Lookup("tool").NoOptDefVal = ownChoice
+	a.addBatchFlag(c, &o.batch)
+	_ = c.RegisterFlagCompletionFunc("tool", cobra.FixedCompletions(sortedKeys(difftools), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 func (a *app) runDiff(ctx context.Context, o diffOptions, args []string) error {
 	forms := 0
-	for _, asked := range []bool{o.stat, o.nameOnly, o.patch, o.sideBySide} {
-		if asked {
+	for _, given := range []bool{o.stat, o.nameOnly, o.patch, o.sideBySide, o.tool != untold} {
+		if given {
 			forms++
 		}
 	}
-	if forms > 1 {
-		return usagef("choose one of --stat, --name-only, --patch and --side-by-side")
+	if forms > 1 || o.tool != untold && a.json {
+		return usagef("choose one of --stat, --name-only, --patch, --side-by-side and --tool")
 	}
-	s, err := a.open(ctx)
+	s, doc, err := a.openRun(ctx, o.batch, args[0])
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	doc, err := s.records.Load(args[0])
-	if err != nil {
-		return err
-	}
 	from, to, err := sides(doc, args[1:])
 	if err != nil {
 		return err
@@ -91,6 +101,8 @@ func (a *app) runDiff(ctx context.Context, o diffOptions, args []string) error {
 		}
 	}
 	switch {
+	case o.tool != untold:
+		return a.openTool(ctx, o.tool, changedPairs(change), objects, from, to)
 	case a.json:
 		return a.printJSON(orchestrator.RecordChange(change, nil, ""))
 	case o.nameOnly, o.stat:
@@ -236,82 +248,4 @@ func blobs(objects *worktree.Objects) compare.Blobs {
 		b, _, err := objects.Blob(id, compare.MaxBytes+1)
 		return b, err
 	}
-}
-
-func (a *app) compareCommand() *cobra.Command {
-	var page string
-	c := &cobra.Command{
-		Use:   "compare RUN [CANDIDATE CANDIDATE]",
-		Short: "Compare the candidates of a run",
-		Long: `Shows for each candidate its files, lines and requirements, which candidates
-made the same change, and where they overlap. Two candidates are shown side by
-side. --html writes one page that needs nothing else.`,
-		Example: "  bestof compare last\n  bestof compare last 2 5\n  bestof compare last --html compare.html",
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) != 1 && len(args) != 3 {
-				return errors.New("name a run, or a run and two candidates")
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.runCompare(c.Context(), page, args)
-		},
-		ValidArgsFunction: a.completeRuns,
-	}
-	c.Flags().StringVar(&page, "html", "", "write a page to `FILE`")
-	return c
-}
-
-func (a *app) runCompare(ctx context.Context, page string, args []string) error {
-	if len(args) == 3 {
-		return a.runDiff(ctx, diffOptions{sideBySide: true}, args)
-	}
-	s, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	doc, err := s.records.Load(args[0])
-	if err != nil {
-		return err
-	}
-	model := compare.Build(doc)
-	if page != "" {
-		if err := writePage(s, doc, model, page); err != nil {
-			return err
-		}
-		a.warn("wrote %s", page)
-		return nil
-	}
-	if a.json {
-		return a.printJSON(struct {
-			Schema string        `json:"schema"`
-			Model  compare.Model `json:"comparison"`
-		}{"bestof.compare/1", model})
-	}
-	return view.Compare(a.Out, model, a.viewOptions())
-}
-
-// writePage writes the page beside its name first, so that a page that is
-// there is whole.
-func writePage(s *site, doc record.Document, model compare.Model, name string) error {
-	objects, err := s.objects(doc)
-	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".bestof-*.html")
-	if err != nil {
-		return usagef("write the page: %w", err)
-	}
-	err = view.CompareHTML(f, view.HTML{Model: model, Files: func(from, to int) (iter.Seq[compare.FileDiff], error) {
-		return pairs(doc, objects, from, to)
-	}})
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(usagef("write the page: %w", err), os.Remove(f.Name()))
-	}
-	return nil
 }

@@ -30,6 +30,8 @@ func (a *app) recordedDiff(s *site, doc record.Document, o diffOptions, from, to
 	}
 	asPatch := o.patch || !a.streams().OutLook().Terminal
 	switch {
+	case o.tool != untold:
+		return unreadable(fmt.Errorf("it has not the whole files, which a tool needs: use --stat, --name-only or --patch"))
 	case o.renames:
 		return unreadable(fmt.Errorf("renames are found in the objects: leave --renames away"))
 	case a.json:

@@ -375,18 +375,3 @@ func (c *archive) Batch(_ context.Context, place web.Place) (web.Batch, error) {
 	}
 	return out, nil
 }
-
-// compared is the tasks of a batch against their candidates.
-func (b *recordedBatch) compared() compare.Batch {
-	var all []compare.BatchTask
-	for _, r := range b.rows {
-		t := compare.BatchTask{ID: r.ID, State: r.State, Reason: r.Reason, Run: r.Run, Winner: r.Winner}
-		if doc, ok := b.docs[r.ID]; ok {
-			t.Fill(doc)
-		} else if r.Run != "" {
-			t.Unread = "its record cannot be read"
-		}
-		all = append(all, t)
-	}
-	return compare.BuildBatch(b.dir, all)
-}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bestof-dev/bestof/judge"
 	"github.com/bestof-dev/bestof/orchestrator/compare"
+	"github.com/bestof-dev/bestof/orchestrator/record"
 )
 
 // maxMatrix is how many files the terminal's overlap matrix lists; the page of
@@ -29,11 +30,143 @@ func Compare(w io.Writer, m compare.Model, o Options) error {
 	}
 	p.line()
 	p.standing(m)
+	p.steps(m)
 	p.line()
 	p.clusters(m)
 	p.requirements(m)
+	p.tests(m)
+	p.shared(m)
+	p.regions(m)
 	p.overlap(m)
 	return p.flush(w)
+}
+
+// steps are what the judge ranked by, in its order, as far as something was
+// decided by them.
+func (p *page) steps(m compare.Model) {
+	who := ranked(m)
+	if len(who) < 2 {
+		return
+	}
+	p.line()
+	p.say(bold, "What decided")
+	p.matrix("step", m, who, 4, len(m.Steps), func(i, j int) bit {
+		b := bit{text: p.text("%s", stepValue(m.Steps[i], j))}
+		if slices.Contains(m.Steps[i].Decided, m.Candidates[j].Number) {
+			b.style = yellow
+		}
+		return b
+	}, func(i int) string { return fmt.Sprintf("%d. %s", i+1, stepWords(m.Steps[i])) })
+	for _, s := range m.Steps {
+		if len(s.Decided) > 0 {
+			p.para(dim, 2, "%s put %s below the place above", stepWords(s), ids(s.Decided))
+		}
+	}
+}
+
+// tests is a matrix: one row for each test that somebody did not pass.
+func (p *page) tests(m compare.Model) {
+	if len(m.Tests.Rows) == 0 {
+		return
+	}
+	p.line()
+	p.say(bold, "Tests")
+	p.para(dim, 2, "%s", testCounts(m.Tests))
+	rows := slices.Clone(m.Tests.Rows)
+	rows = slices.DeleteFunc(rows, func(t compare.Test) bool { return !t.Told() })
+	n := min(len(rows), maxMatrix)
+	if n > 0 {
+		all := make([]int, 0, len(m.Candidates))
+		for j, c := range m.Candidates {
+			if !slices.Contains(m.Tests.Unread, c.Number) {
+				all = append(all, j)
+			}
+		}
+		p.matrix("test", m, all, 4, n, func(i, j int) bit { return p.testBit(rows[i].Status[j]) }, func(i int) string {
+			if b := rows[i].Base; b != "" {
+				return rows[i].Name + " (base: " + string(b) + ")"
+			}
+			return rows[i].Name
+		})
+	}
+	if rest := len(rows) - n; rest > 0 {
+		p.para(dim, 2, "%s that not all passed: %s", count(rest, "more test", "more tests"), compareCommand(m, "--html FILE"))
+	}
+	for _, note := range testNotes(m.Tests) {
+		p.para(dim, 2, "%s", note)
+	}
+}
+
+func (p *page) testBit(s record.TestStatus) bit {
+	switch s {
+	case record.TestPassed:
+		return bit{p.text("pass"), green}
+	case record.TestFailed:
+		return bit{p.text("FAIL"), red}
+	case record.TestMissing:
+		return bit{p.text("none"), red}
+	case record.TestSkipped:
+		return bit{p.text("skip"), yellow}
+	default:
+		return bit{}
+	}
+}
+
+// shared is the matrix of the candidates with each other.
+func (p *page) shared(m compare.Model) {
+	who := changed(m)
+	if len(who) < 2 {
+		return
+	}
+	p.line()
+	p.say(bold, "Overlap")
+	overlaps := m.Overlaps()
+	shown := who[:min(len(who), maxMatrix)]
+	p.matrix("with", m, who, 6, len(shown), func(i, j int) bit {
+		o := overlaps[who[i]][j]
+		b := bit{text: p.text("%d/%d", o.Shared, o.SharedRegions)}
+		if who[i] == j {
+			b.style = dim
+		}
+		return b
+	}, func(i int) string { return id(m.Candidates[who[i]].Number) })
+	p.para(dim, 2, "files / places of the base that both changed")
+	if rest := len(who) - len(shown); rest > 0 {
+		p.para(dim, 2, "%s: %s", count(rest, "more candidate", "more candidates"), compareCommand(m, "--html FILE"))
+	}
+	if words := lookedWords(m.Looked); words != "" {
+		p.para(yellow, 2, "%s", words)
+	}
+}
+
+// regions is a matrix: one row for each place of the base that more than one
+// candidate changed.
+func (p *page) regions(m compare.Model) {
+	n := 0
+	for n < len(m.Regions) && m.Regions[n].By > 1 {
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	p.line()
+	p.say(bold, "Places")
+	shown := min(n, maxMatrix)
+	p.matrix("lines", m, changed(m), 4, shown, func(i, j int) bit {
+		v := m.Regions[i].Variant[j]
+		if v == 0 {
+			return bit{p.text("%s", p.glyph("·", ".")), dim}
+		}
+		b := bit{text: p.text("%s", variantLetter(v))}
+		if shared(m.Regions[i].Variant, v) {
+			b.style = cyan
+		}
+		return b
+	}, func(i int) string { return m.Regions[i].Path + ":" + regionLines(m.Regions[i]) })
+	p.para(dim, 2, "equal letters are equal new text")
+	if rest := n - shown; rest > 0 {
+		p.para(dim, 2, "%s: %s", count(rest, "more place", "more places"), compareCommand(m, "--html FILE"))
+	}
 }
 
 func (p *page) clusters(m compare.Model) {
@@ -128,7 +261,7 @@ func (p *page) overlap(m compare.Model) {
 		return b
 	}, func(i int) string { return m.Files[i].Path })
 	if rest := len(m.Files) - n; rest > 0 {
-		p.para(dim, 0, "%s: bestof compare %s --html FILE lists all", count(rest, "more file", "more files"), m.Run)
+		p.para(dim, 0, "%s: %s lists all", count(rest, "more file", "more files"), compareCommand(m, "--html FILE"))
 	}
 }
 

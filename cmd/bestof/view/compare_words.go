@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/bestof-dev/bestof/candidate"
 	"github.com/bestof-dev/bestof/judge"
@@ -11,6 +12,25 @@ import (
 )
 
 // What the terminal and the page say alike.
+
+// compareCommand is the command that compares a run, with more arguments.
+func compareCommand(m compare.Model, more string) string { return command("compare", m, more) }
+
+func command(what string, m compare.Model, more string) string {
+	words := []string{"bestof", what}
+	if m.Flags != "" {
+		words = append(words, m.Flags)
+	}
+	return strings.Join(append(words, m.Run, more), " ")
+}
+
+// diffCommand is the command that shows what is between two candidates.
+func diffCommand(m compare.Model, from, to int) string {
+	if from > 0 {
+		return command("diff", m, fmt.Sprintf("%d %d", from, to))
+	}
+	return command("diff", m, strconv.Itoa(to))
+}
 
 // basisWords says on what the candidates of a cluster are equal.
 func basisWords(c compare.Cluster) string {
@@ -114,7 +134,7 @@ func regionLines(r compare.Region) string {
 	case r.End == r.Start+1:
 		return strconv.Itoa(r.Start)
 	}
-	return fmt.Sprintf("%d–%d", r.Start, r.End-1)
+	return fmt.Sprintf("%d-%d", r.Start, r.End-1)
 }
 
 // variantLetter is A, B, …, Z, AA, … and nothing for 0.

@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 
@@ -38,6 +39,8 @@ type HTML struct {
 	// Link is where the code between two candidates is shown, "" where on this
 	// page. It may be nil.
 	Link func(from, to int) string
+	// Unified shows code unified, and not side by side.
+	Unified bool
 }
 
 // A Log is what an agent or a test printed, or the parts of it that are at
@@ -278,7 +281,7 @@ func (v *htmlPage) FileCount() int { return len(v.html.Model.Files) }
 // FilesLeft says how many rows the matrix of files lacks.
 func (v *htmlPage) FilesLeft() string {
 	if n := v.FileCount() - maxPageList; n > 0 {
-		return fmt.Sprintf("%s not listed here: bestof compare %s --json", count(n, "file is", "files are"), v.html.Model.Run)
+		return count(n, "file is", "files are") + " not listed here: " + compareCommand(v.html.Model, "--json")
 	}
 	return ""
 }
@@ -314,10 +317,29 @@ func (v *htmlPage) Sections() []htmlSection {
 			out = append(out, s)
 		}
 	}
-	for _, p := range v.html.Pairs {
+	pairs := v.html.Pairs
+	if p := contest(v.html.Model); p != [2]int{} && !slices.Contains(pairs, p) {
+		pairs = append([][2]int{p}, pairs...)
+	}
+	for _, p := range pairs {
 		out = append(out, v.section(p[0], p[1]))
 	}
 	return out
+}
+
+// contest is the candidate of the first place and the next one with another
+// tree, none where there are not both.
+func contest(m compare.Model) [2]int {
+	who := ranked(m)
+	for _, i := range who {
+		if i == who[0] {
+			continue
+		}
+		if c := m.Candidates[i]; c.Cluster >= 0 && !m.Candidates[i].Ties {
+			return [2]int{m.Candidates[who[0]].Number, c.Number}
+		}
+	}
+	return [2]int{}
 }
 
 func name(n int) string {
@@ -346,11 +368,11 @@ func (v *htmlPage) section(from, to int) htmlSection {
 	s.Files = func(yield func(htmlDiff) bool) {
 		for f := range files {
 			if v.full() {
-				yield(htmlDiff{Left: clean("The page is full. For the rest: " + diffCommand(v.html.Model.Run, from, to))})
+				yield(htmlDiff{Left: clean("The page is full. For the rest: " + diffCommand(v.html.Model, from, to))})
 				return
 			}
 			v.files--
-			if !yield(v.diff(f, diffCommand(v.html.Model.Run, from, to))) {
+			if !yield(v.diff(f, diffCommand(v.html.Model, from, to))) {
 				return
 			}
 		}
@@ -363,20 +385,13 @@ func (v *htmlPage) section(from, to int) htmlSection {
 
 func (v *htmlPage) full() bool { return v.rows <= 0 || v.bytes <= 0 || v.files <= 0 }
 
-func diffCommand(run string, from, to int) string {
-	if from > 0 {
-		return fmt.Sprintf("bestof diff %s %d %d", run, from, to)
-	}
-	return fmt.Sprintf("bestof diff %s %d", run, to)
-}
-
 type htmlDiff struct {
-	Open  bool
-	Path  term.Safe
-	Facts []term.Safe
-	Lines string
-	Left  term.Safe
-	Hunks []htmlHunk
+	Open, Unified bool
+	Path          term.Safe
+	Facts         []term.Safe
+	Lines         string
+	Left          term.Safe
+	Hunks         []htmlHunk
 }
 
 type htmlHunk struct {
@@ -384,7 +399,11 @@ type htmlHunk struct {
 	Rows []htmlRow
 }
 
-type htmlRow struct{ Old, New htmlLine }
+// A row is side by side, or one line with the number of each side.
+type htmlRow struct {
+	Old, New htmlLine
+	One      bool
+}
 
 type htmlLine struct {
 	Number string
@@ -410,7 +429,11 @@ func (v *htmlPage) diff(f compare.FileDiff, command string) htmlDiff {
 	old, new := v.painter.colour(f.Old.Path, f.OldText), v.painter.colour(f.New.Path, f.NewText)
 	for _, h := range f.Hunks {
 		out := htmlHunk{Head: clean(fmt.Sprintf("@@ -%d,%d +%d,%d @@", h.OldStart, h.OldLines, h.NewStart, h.NewLines))}
-		for _, r := range h.Rows {
+		rows := h.Rows
+		if v.html.Unified {
+			rows = unified(rows)
+		}
+		for _, r := range rows {
 			if v.full() {
 				out.Head = clean(out.Head.String() + " The page is full. For the rest: " + command)
 				break
@@ -421,6 +444,9 @@ func (v *htmlPage) diff(f compare.FileDiff, command string) htmlDiff {
 			row := htmlRow{Old: htmlSide(r.Old, old), New: htmlSide(r.New, new)}
 			if r.Kind != compare.Equal {
 				row.Old.Class, row.New.Class = "del", "ins"
+			}
+			if row.One = v.html.Unified; row.One && r.Kind == compare.Delete {
+				row.New.Class, row.New.Pieces = row.Old.Class, row.Old.Pieces
 			}
 			out.Rows = append(out.Rows, row)
 		}

@@ -102,7 +102,7 @@ func (v *htmlPage) Tests() *htmlCells[htmlTest] {
 		out.Notes = append(out.Notes, clean(n))
 	}
 	if n := len(m.Tests.Rows) - maxPageList; n > 0 {
-		out.Notes = append(out.Notes, clean(fmt.Sprintf("%s not listed here: bestof compare %s --json", count(n, "test is", "tests are"), m.Run)))
+		out.Notes = append(out.Notes, clean(count(n, "test is", "tests are")+" not listed here: "+compareCommand(m, "--json")))
 	}
 	return out
 }
@@ -163,7 +163,7 @@ func (v *htmlPage) Regions() *htmlCells[htmlRegion] {
 		out.Rows = append(out.Rows, row)
 	}
 	if n := m.Looked.Regions - len(out.Rows); n > 0 {
-		out.Left = fmt.Sprintf("%s not listed here; those that most candidates changed come first. bestof compare %s --json lists up to %d", count(n, "place is", "places are"), m.Run, compare.MaxRegions)
+		out.Left = fmt.Sprintf("%s not listed here; those that most candidates changed come first. %s lists up to %d", count(n, "place is", "places are"), compareCommand(m, "--json"), compare.MaxRegions)
 	}
 	return out
 }
