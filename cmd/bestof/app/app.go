@@ -252,6 +252,7 @@ name the winner. Your own tree is not touched until you adopt one.`,
 	flags.BoolVarP(&a.yes, "yes", "y", false, "answer yes to every question")
 	flags.StringVar(&a.workDir, "work-dir", "", "keep bases and shadows in `DIR` (default $BESTOF_HOME/scratch)")
 	a.log.addFlags(flags)
+	_ = root.RegisterFlagCompletionFunc("log", cobra.FixedCompletions([]string{"json", "text"}, cobra.ShellCompDirectiveNoFileComp))
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%w (see `%s --help`)", err, c.CommandPath())
 	})
@@ -264,7 +265,7 @@ name the winner. Your own tree is not touched until you adopt one.`,
 	}})
 	root.AddCommand(a.runCommand(), a.runsCommand(), a.showCommand(), a.diffCommand(), a.compareCommand(), a.viewCommand(),
 		a.adoptCommand(), a.reviseCommand(), a.gcCommand(), a.duCommand(), a.demoCommand(), a.doctorCommand(),
-		a.pluginCommand(), a.toolCommand(), a.mcpCommand(), a.batchCommand(), a.jobCommand(), a.daemonCommand())
+		a.pluginCommand(), a.toolCommand(), a.mcpCommand(), a.batchCommand(), a.jobCommand(), a.daemonCommand(), a.manCommand())
 	for _, c := range root.Commands() {
 		c.Long = strings.TrimSpace(c.Long) + "\n\n" + statuses
 		c.Args = asUsage(c.Args)

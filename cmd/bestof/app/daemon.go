@@ -28,7 +28,7 @@ import (
 const healthSocket = "daemon.sock"
 
 func (a *app) daemonCommand() *cobra.Command {
-	format, health := "text", false
+	health := false
 	c := &cobra.Command{
 		Use:   "daemon",
 		Short: "Run the jobs when they are due",
@@ -50,17 +50,15 @@ answers in JSON. One daemon serves one $BESTOF_HOME; a second one is refused.`,
 			if health {
 				return a.printHealth(c.Context(), home)
 			}
-			return a.runDaemon(c.Context(), home, format)
+			return a.runDaemon(c.Context(), home)
 		},
 	}
-	c.Flags().StringVar(&format, "log", format, "how what happens is logged to stderr: text | json")
 	c.Flags().BoolVar(&health, "health", false, "say how the daemon that runs is, and end: with status 7 if there is none or it is not well")
-	_ = c.RegisterFlagCompletionFunc("log", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 // runDaemon is the daemon. ctx ends at the first signal.
-func (a *app) runDaemon(ctx context.Context, home, format string) error {
+func (a *app) runDaemon(ctx context.Context, home string) error {
 	claim, err := ledger.TakeClaim(home, ledger.Daemon)
 	if err != nil {
 		return asJobError(err)
@@ -83,7 +81,7 @@ func (a *app) runDaemon(ctx context.Context, home, format string) error {
 	}
 	var tellFault error
 	tell := func(lines ...string) { tellFault = errors.Join(tellFault, manager.Tell(lines...)) }
-	r, done, err := a.runner(home, format, func(cfg *runner.Config) {
+	r, done, err := a.runner(home, func(cfg *runner.Config) {
 		cfg.Drain = ctx.Done()
 		cfg.Ready = func() { tell(notify.Ready, notify.Status("runs the jobs of "+home)) }
 		cfg.Alive, cfg.Beat = func() { tell(notify.Alive) }, beat

@@ -35,7 +35,7 @@ settings are frozen when it is added; nothing is ever pushed.`,
 		Args: cobra.ArbitraryArgs,
 	}
 	c.AddCommand(a.jobAddCommand(), a.jobEditCommand(), a.jobListCommand(), a.jobShowCommand(), a.jobNextCommand(), a.jobRunsCommand(), a.jobLogsCommand(),
-		a.jobRunCommand(), a.jobPauseCommand(true), a.jobPauseCommand(false), a.jobRemoveCommand(), a.jobReportCommand(), a.jobTickCommand())
+		a.jobRunCommand(), a.jobPauseCommand(true), a.jobPauseCommand(false), a.jobRemoveCommand(), a.jobReportCommand(), a.jobTickCommand(), a.jobExportCommand())
 	for _, sub := range c.Commands() {
 		sub.Long = strings.TrimSpace(sub.Long) + "\n\n" + statuses
 		sub.Args = asUsage(sub.Args)

@@ -23,7 +23,6 @@ import (
 )
 
 func (a *app) jobTickCommand() *cobra.Command {
-	format := "text"
 	c := &cobra.Command{
 		Use:   "tick",
 		Short: "Run what is due now, and end",
@@ -45,18 +44,16 @@ bestof daemon, never both.`,
 			if err != nil {
 				return asJobError(err)
 			}
-			return a.runJobs(c.Context(), home, claim, format, func(cfg *runner.Config) { cfg.Once = true })
+			return a.runJobs(c.Context(), home, claim, func(cfg *runner.Config) { cfg.Once = true })
 		},
 	}
-	c.Flags().StringVar(&format, "log", format, "how what happens is logged to stderr: text | json")
-	_ = c.RegisterFlagCompletionFunc("log", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 // runJobs runs jobs with a claim until there is nothing left, and gives the
 // claim back.
-func (a *app) runJobs(ctx context.Context, home string, claim *ledger.Claim, format string, adjust func(*runner.Config)) error {
-	r, done, err := a.runner(home, format, adjust)
+func (a *app) runJobs(ctx context.Context, home string, claim *ledger.Claim, adjust func(*runner.Config)) error {
+	r, done, err := a.runner(home, adjust)
 	if err != nil {
 		return errors.Join(err, claim.Release())
 	}
@@ -69,11 +66,16 @@ func (a *app) runJobs(ctx context.Context, home string, claim *ledger.Claim, for
 
 // runner makes a runner of jobs. The caller has the claim, and calls done in
 // the end.
-func (a *app) runner(home, format string, adjust func(*runner.Config)) (r *runner.Runner, done func() error, err error) {
-	logger, err := telemetry.Logger(a.logTo(), format)
+func (a *app) runner(home string, adjust func(*runner.Config)) (r *runner.Runner, done func() error, err error) {
+	logger, logFile, err := a.jobLogger()
 	if err != nil {
-		return nil, nil, usagef("--log: %w", err)
+		return nil, nil, err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, logFile.Close())
+		}
+	}()
 	file, _, err := loadConfig(home, "", false)
 	if err != nil {
 		return nil, nil, err
@@ -88,7 +90,7 @@ func (a *app) runner(home, format string, adjust func(*runner.Config)) (r *runne
 	}
 	tel := telemetry.Start(a.lookup, version(), func(line string) { logger.Warn(line) })
 	cfg := runner.Config{
-		Home: home, Ledger: l, Program: &jobProgram{app: a, self: self, home: home}, Environ: a.Environ,
+		Home: home, Ledger: l, Program: &jobProgram{app: a, self: self, home: home}, Environ: forRuns(a.Environ),
 		Redactor: redact.New(redact.FromEnviron(a.Environ)), Clock: runner.SystemClock(), Log: logger,
 		Observer: observedJobs{tel, time.Now}, Sender: webhook.NewSender(time.Now, 30*time.Second),
 	}
@@ -106,7 +108,7 @@ func (a *app) runner(home, format string, adjust func(*runner.Config)) (r *runne
 		tel.Close()
 		return nil, nil, errors.Join(statusError{orchestrator.ExitInfrastructure, err}, l.Close())
 	}
-	return r, func() error { tel.Close(); return l.Close() }, nil
+	return r, func() error { tel.Close(); return errors.Join(l.Close(), logFile.Close()) }, nil
 }
 
 // logTo is where what happens to jobs is logged.
@@ -206,7 +208,7 @@ func (a *app) seeThrough(ctx context.Context, home string, d *desk.Desk, fire sc
 	for {
 		claim, err := ledger.TakeClaim(home, ledger.Tick)
 		if err == nil {
-			return a.runJobs(ctx, home, claim, "text", func(cfg *runner.Config) { cfg.Only = true })
+			return a.runJobs(ctx, home, claim, func(cfg *runner.Config) { cfg.Only = true })
 		}
 		if !errors.Is(err, ledger.ErrBusy) {
 			return err

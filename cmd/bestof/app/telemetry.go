@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -70,6 +72,30 @@ func (a *app) logger(repository string) (log *slog.Logger, closer io.Closer, err
 		return nil, nil, usageError{errors.Join(err, f.Close())}
 	}
 	return log, f, nil
+}
+
+// jobLogger logs what happens to jobs: as was said, or else as text on standard
+// error.
+func (a *app) jobLogger() (*slog.Logger, io.Closer, error) {
+	log, closer, err := a.logger("")
+	if err != nil || log != nil && !a.logsInstead() {
+		return log, closer, err
+	}
+	format, _ := a.structured()
+	if format == "" {
+		format = "text"
+	}
+	log, err = telemetry.Logger(a.logTo(), format)
+	return log, closer, err
+}
+
+// forRuns is the environment of runs that somebody else starts and watches: what
+// they print is their log, and metrics of a process that ends are nobody's.
+func forRuns(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return name == "BESTOF_LOG" || name == "BESTOF_LOG_FILE" || name == "OTEL_METRICS_EXPORTER"
+	})
 }
 
 // logsInstead reports whether logs take the place of progress.
