@@ -48,7 +48,7 @@ func (z *Zones) check(ctx context.Context, name Name, b []byte) (Tool, error) {
 		return Tool{}, err
 	}
 	if s := readings[0].Skip; s != nil {
-		return Tool{}, &Refusal{name, strings.TrimPrefix(s.String(), s.File+": ")}
+		return Tool{}, &Refusal{name, s.words()}
 	}
 	return Tool{File: f, Contract: readings[0].Contract}, nil
 }

@@ -123,6 +123,18 @@ func (s Skip) String() string {
 	return where + ": " + s.Reason
 }
 
+// words are the skip for where its file is named already.
+func (s Skip) words() string {
+	words := s.Reason
+	if s.Field != "" {
+		words = s.Field + ": " + words
+	}
+	if s.Line > 0 {
+		words = fmt.Sprintf("line %d: %s", s.Line, words)
+	}
+	return words
+}
+
 // OverCap is the reason of a tool beyond the configured number.
 const OverCap = "disabled: over the config.toml tools.max cap"
 

@@ -265,8 +265,13 @@ func (z *Zones) Find(zone Zone, name Name) (File, error) {
 	}
 	defer root.Close()
 	f, err := z.read(root, zone, name)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	var system syscall.Errno
+	switch {
+	case err == nil, errors.Is(err, fs.ErrNotExist):
+	case errors.As(err, &system):
 		err = fmt.Errorf("%s: %w", z.Path(zone, name), err)
+	default:
+		err = refuse(name, "%s: %v", z.Path(zone, name), err)
 	}
 	return f, err
 }
