@@ -3,6 +3,7 @@ package schedule
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -76,14 +77,17 @@ func (j Job) Check() error {
 	return nil
 }
 
-// CheckNew reports a job that would never fire after now.
+// ErrNever means that a job would never fire.
+var ErrNever = errors.New("it would never fire")
+
+// CheckNew reports a job that would never fire after now: ErrNever.
 func (j Job) CheckNew(now time.Time) error {
 	w, err := Compile(j.Trigger)
 	if err != nil {
 		return fmt.Errorf("job %s: %w", j.Name, err)
 	}
 	if _, ok := w.Next(now); !ok {
-		return fmt.Errorf("job %s: %s: it would never fire: write a time that is still to come", j.Name, j.Trigger.Kind)
+		return fmt.Errorf("job %s: %s: %w: write a time that is still to come", j.Name, j.Trigger.Kind, ErrNever)
 	}
 	return nil
 }

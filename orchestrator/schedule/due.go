@@ -7,7 +7,7 @@ import (
 )
 
 // maxCounted is how many instants beyond the horizon are counted one by one.
-const maxCounted = 500_000
+const maxCounted = 100_000
 
 // A span is instants of one job that share a fate.
 type span struct {
@@ -79,6 +79,7 @@ func (q *queue) collect(seen time.Time) (p passed) {
 		case t.Before(horizon):
 			if p.old.add(t); p.old.count >= maxCounted {
 				t = horizon.Add(-time.Second) // a clock that was far behind
+				p.old.last = t
 			}
 		case late > policy.Grace:
 			p.missed = append(p.missed, t)

@@ -18,7 +18,8 @@ type minuteOfYear struct {
 }
 
 // walk is every minute of a stretch of time, one by one.
-func walk(from, to time.Time, zone *time.Location) (all []minuteOfYear) {
+func walk(from, to time.Time, zone *time.Location) []minuteOfYear {
+	all := make([]minuteOfYear, 0, to.Sub(from)/time.Minute)
 	for t := from; t.Before(to); t = t.Add(time.Minute) {
 		all = append(all, minuteOfYear{t, clockOf(t.In(zone)), fieldsOf(t.In(zone))})
 	}
@@ -121,12 +122,15 @@ var stretches = []struct{ zone, from, to string }{
 	{"Europe/Berlin", "2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z"},
 	{"America/New_York", "2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z"},
 	{"Australia/Lord_Howe", "2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z"},
-	{"Africa/Cairo", "2024-04-01T00:00:00Z", "2024-11-15T00:00:00Z"},
-	{"Pacific/Apia", "2011-12-01T00:00:00Z", "2012-01-15T00:00:00Z"},
-	{"Africa/Casablanca", "2026-02-01T00:00:00Z", "2026-04-01T00:00:00Z"},
-	{"America/Sao_Paulo", "2017-10-01T00:00:00Z", "2018-03-01T00:00:00Z"},
-	{"Antarctica/Troll", "2026-01-01T00:00:00Z", "2026-12-01T00:00:00Z"},
-	{"Asia/Kathmandu", "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"},
+	{"Africa/Cairo", "2024-04-15T00:00:00Z", "2024-05-05T00:00:00Z"},
+	{"Africa/Cairo", "2024-10-20T00:00:00Z", "2024-11-10T00:00:00Z"},
+	{"Pacific/Apia", "2011-12-20T00:00:00Z", "2012-01-10T00:00:00Z"},
+	{"Africa/Casablanca", "2026-02-10T00:00:00Z", "2026-03-30T00:00:00Z"},
+	{"America/Sao_Paulo", "2017-10-05T00:00:00Z", "2017-10-25T00:00:00Z"},
+	{"America/Sao_Paulo", "2018-02-10T00:00:00Z", "2018-02-25T00:00:00Z"},
+	{"Antarctica/Troll", "2026-03-20T00:00:00Z", "2026-04-10T00:00:00Z"},
+	{"Antarctica/Troll", "2026-10-15T00:00:00Z", "2026-11-05T00:00:00Z"},
+	{"Asia/Kathmandu", "2026-01-01T00:00:00Z", "2026-01-15T00:00:00Z"},
 }
 
 func TestFiresAreThoseOfAMinuteWalk(t *testing.T) {
@@ -140,8 +144,7 @@ func TestFiresAreThoseOfAMinuteWalk(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			from, to := utc(s.from), utc(s.to)
-			minutes := walk(from, to, zone)
+			minutes := walk(utc(s.from), utc(s.to), zone)
 			check := func(t interface{ Fatalf(string, ...any) }, w *When, l plainLine, minutes []minuteOfYear) {
 				want := l.brute(minutes)
 				var got []time.Time
@@ -161,15 +164,25 @@ func TestFiresAreThoseOfAMinuteWalk(t *testing.T) {
 				check(t, compiled(t, l.String(), s.zone), l, minutes)
 			}
 			const day = 24 * 60
+			var puts []int // days on which the clock is put
+			for i := 1; i < len(minutes); i++ {
+				if minutes[i].clock != minutes[i-1].clock+1 {
+					puts = append(puts, i/day)
+				}
+			}
+			days := rapid.IntRange(0, max(0, len(minutes)/day-7))
+			if puts != nil {
+				days = rapid.OneOf(days, rapid.SampledFrom(puts))
+			}
 			rapid.Check(t, func(t *rapid.T) {
 				l := anyLine(t)
 				w, err := Compile(Trigger{Kind: Cron, Cron: l.String(), Zone: s.zone})
 				if err != nil {
 					return // a day that no month has
 				}
-				// Three weeks from a noon on: no clock is put then.
-				first := rapid.IntRange(0, max(0, len(minutes)/day-21)).Draw(t, "day")*day + day/2
-				check(t, w, l, minutes[first:min(len(minutes), first+21*day)])
+				// A week that begins at noon, when no clock is put.
+				first := max(0, days.Draw(t, "day")-rapid.IntRange(1, 6).Draw(t, "before"))*day + day/2
+				check(t, w, l, minutes[first:min(len(minutes), first+7*day)])
 			})
 		})
 	}

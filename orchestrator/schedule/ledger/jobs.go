@@ -10,10 +10,13 @@ import (
 )
 
 // Add keeps a new job and returns it as it is kept: its Created is now, its
-// Revision 1.
+// Revision 1. The error is schedule.ErrNever if its time has passed.
 func (l *Ledger) Add(j schedule.Job, now time.Time) (schedule.Job, error) {
 	j.Created, j.Revision = now.UTC().Truncate(time.Millisecond), 1
 	b, err := schedule.Encode(j)
+	if err == nil {
+		err = j.CheckNew(now)
+	}
 	if err != nil {
 		return j, err
 	}
@@ -45,8 +48,11 @@ func (l *Ledger) Edit(j schedule.Job, now time.Time) (schedule.Job, error) {
 		if old.Revision != is {
 			return fmt.Errorf("job %s: %w: look at it again", j.Name, ErrChanged)
 		}
-		if !same(old.Trigger, j.Trigger) && now.After(seen) {
-			seen = now
+		if !same(old.Trigger, j.Trigger) {
+			if err := j.CheckNew(now); err != nil {
+				return err
+			}
+			seen = later(seen, now)
 		}
 		_, err = tx.Exec(`UPDATE jobs SET document = ?, revision = ?, paused = ?, seen = ? WHERE name = ?`, string(b), j.Revision, j.Paused, milli(seen), j.Name)
 		return err
@@ -220,6 +226,13 @@ func (l *Ledger) jobs(tx *sql.Tx) (all []schedule.JobState, tops []time.Time, er
 	}
 	l.known = fresh
 	return all, tops, nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -228,7 +228,7 @@ func (l *Ledger) Version() (v int64, err error) {
 }
 
 // refusals are errors that say nothing of the file.
-var refusals = []error{ErrExists, ErrNoJob, ErrNoRun, ErrOver, ErrChanged, ErrRunning, ErrTaken}
+var refusals = []error{ErrExists, ErrNoJob, ErrNoRun, ErrOver, ErrChanged, ErrRunning, ErrTaken, schedule.ErrNever}
 
 // do is one transaction.
 func (l *Ledger) do(f func(*sql.Tx) error) error {

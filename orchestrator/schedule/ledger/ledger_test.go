@@ -106,6 +106,15 @@ func TestAJobAndItsRunsAreKept(t *testing.T) {
 	if _, err := l.Add(j, noon); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "job a") {
 		t.Errorf("twice: %v", err)
 	}
+	past := someJob("past")
+	past.Trigger = schedule.Trigger{Kind: schedule.At, At: noon}
+	if _, err := l.Add(past, noon); !errors.Is(err, schedule.ErrNever) || strings.Contains(err.Error(), home) {
+		t.Errorf("a time that passed: %v", err)
+	}
+	past.Name, past.Revision, past.Created = "a", j.Revision, j.Created
+	if _, err := l.Edit(past, noon); !errors.Is(err, schedule.ErrNever) || strings.Contains(err.Error(), home) {
+		t.Errorf("edited to a time that passed: %v", err)
+	}
 	began := step(t, l, noon.Add(time.Hour))
 	if len(began) != 1 || began[0].Attempt != 1 || began[0].Revision != 1 || !began[0].Instant.Equal(noon.Add(time.Hour)) {
 		t.Fatalf("began %+v", began)
