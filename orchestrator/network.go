@@ -44,7 +44,7 @@ func (t *turn) openOutlet(name string, rules []hosts.Rule, bases map[string]stri
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return outlet{}, fmt.Errorf("open its network: %w", err)
 	}
-	o := outlet{Online: online, ledger: ledger, proxy: egress.New(egress.Config{Rules: rules, Ledger: ledger})}
+	o := outlet{Online: online, ledger: ledger, proxy: egress.New(egress.Config{Rules: rules, Ledger: ledger, Limits: t.NetworkLimits})}
 	port := proxyPort
 	for i, to := range nearby(rules) {
 		socket := filepath.Join(dir, fmt.Sprintf("%s-%d", name, i))

@@ -106,8 +106,9 @@ type Config struct {
 	Deadline   time.Duration // of the whole run, 0 for none
 
 	SetupNetwork   sandbox.Network
-	SetupReach     []hosts.Rule // the hosts that the setup command reaches without that network
-	VerifyTimeouts bool         // a candidate that timed out is still verified
+	SetupReach     []hosts.Rule  // the hosts that the setup command reaches without that network
+	NetworkLimits  egress.Limits // of what each program asks of the hosts that it was granted
+	VerifyTimeouts bool          // a candidate that timed out is still verified
 
 	// For whoever starts many runs.
 

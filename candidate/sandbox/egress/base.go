@@ -154,6 +154,9 @@ type metered struct {
 func (p *Proxy) meter(c net.Conn, to hosts.Target) *metered {
 	m := &metered{Conn: c, proxy: p}
 	m.note = sync.OnceFunc(func() {
+		p.mu.Lock()
+		delete(p.meters, m)
+		p.mu.Unlock()
 		u := Use{Host: to.Host(), Port: int(to.Port), Allowed: true, Count: 1, Sent: m.sent.Load(), Received: m.received.Load()}
 		if p.bytes.Load() > p.Limits.Bytes {
 			u.Reason = tooMuch
@@ -161,7 +164,10 @@ func (p *Proxy) meter(c net.Conn, to hosts.Target) *metered {
 		p.Ledger.add(u)
 	})
 	p.mu.Lock()
-	p.meters = append(p.meters, m)
+	if p.meters == nil {
+		p.meters = map[*metered]bool{}
+	}
+	p.meters[m] = true
 	p.mu.Unlock()
 	return m
 }

@@ -75,8 +75,8 @@ type Proxy struct {
 	closed    bool
 	listeners []net.Listener
 	conns     map[net.Conn]bool
-	servers   []func() error // what else is to be closed
-	meters    []*metered     // connections that note themselves
+	servers   []func() error    // what else is to be closed
+	meters    map[*metered]bool // connections that are open and note themselves
 }
 
 // New returns a proxy that listens nowhere yet.
@@ -221,7 +221,7 @@ func (p *Proxy) Close() error {
 	meters := p.meters
 	p.meters = nil
 	p.mu.Unlock()
-	for _, m := range meters {
+	for m := range meters {
 		errs = append(errs, m.Close())
 	}
 	return errors.Join(errs...)

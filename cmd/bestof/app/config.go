@@ -28,6 +28,7 @@ type fileConfig struct {
 	Plugins pluginSettings            `toml:"plugins"`
 	Hooks   map[string][]hookSettings `toml:"hooks"`
 	Keep    keepSettings              `toml:"keep"`
+	Network networkSettings           `toml:"network"`
 	MCP     mcpSettings               `toml:"mcp"`   // of the operator's file only; see mcpConfig
 	Tools   toolSettings              `toml:"tools"` // of the operator's file only; see toolbox
 	Machine machineSettings           `toml:"machine"`
@@ -319,6 +320,7 @@ func merge(first, second fileConfig) fileConfig {
 	if first.Rank.Measurements == nil {
 		first.Rank.Measurements = second.Rank.Measurements
 	}
+	first.Network.merge(second.Network)
 	first.Keep.Runs = either(first.Keep.Runs, second.Keep.Runs)
 	first.Keep.Older = either(first.Keep.Older, second.Keep.Older)
 	first.Keep.Bases = either(first.Keep.Bases, second.Keep.Bases)

@@ -27,11 +27,14 @@ const staticVariable = "BESTOF_TEST_STATIC"
 
 // images names an engine in DOCKER_HOST, an image with Python and git in
 // PYTHON, one with a shell and little else in SHELL_ONLY, and one with nothing
-// in EMPTY. With the argument static it names bestof as it is shipped in STATIC.
+// in EMPTY. With the argument shell there is no PYTHON; with the argument static
+// it names bestof as it is shipped in STATIC.
 func cmdImages(t *testing.T, ts *testscript.TestScript, args []string) {
 	host := dockertest.Host(t)
 	ts.Setenv("DOCKER_HOST", host)
-	ts.Setenv("PYTHON", dockertest.Python(t, host))
+	if !slices.Contains(args, "shell") {
+		ts.Setenv("PYTHON", dockertest.Python(t, host))
+	}
 	ts.Setenv("SHELL_ONLY", dockertest.Image(t, host))
 	ts.Setenv("EMPTY", dockertest.Empty(t, host))
 	switch file := os.Getenv(staticVariable); {

@@ -58,6 +58,10 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 	if err != nil {
 		return none, err
 	}
+	limits, err := file.Network.limits()
+	if err != nil {
+		return none, err
+	}
 	adopt, err := parseAdopt(o.adopt)
 	if err != nil {
 		return none, err
@@ -154,7 +158,7 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 		Shadow: worktree.ShadowKind(strings.TrimPrefix(o.shadow, "auto")), BaseKind: kind, BaseRev: rev,
 		Protect: o.protect, Unprotect: o.unprotect,
 		Timeout: o.timeout, TestLimit: o.testTimeout, Deadline: o.deadline,
-		SetupNetwork: setupNet.open(), SetupReach: setupNet.allow, VerifyTimeouts: o.verifyTimeouts,
+		SetupNetwork: setupNet.open(), SetupReach: setupNet.allow, NetworkLimits: limits, VerifyTimeouts: o.verifyTimeouts,
 		Settings: record.Settings{
 			Candidates: len(seats), Agents: counts, Test: test, Expect: o.expect, Setup: setup, Base: o.base, History: history,
 			Isolation: box.isolation, Network: net.text, TimeoutMS: o.timeout.Milliseconds(), DeadlineMS: o.deadline.Milliseconds(),
