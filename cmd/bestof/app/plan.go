@@ -181,6 +181,9 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 		return none, err
 	}
 	cfg.Settings.MaxBlocks = a.blocks(file.Run.Blocks)
+	if cfg.Settings.Advice = o.advice || file.Tools.advice(); cfg.Settings.Advice {
+		cfg.Advise = a.adviser()
+	}
 	if cfg.Slot, err = file.Machine.slot(s.home); err != nil {
 		return none, err
 	}

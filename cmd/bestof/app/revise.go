@@ -97,7 +97,7 @@ func optionsOf(doc record.Document) runOptions {
 		setupNetwork: string(s.SetupNetwork), base: s.Base, expect: s.Expect, allow: allow, sandbox: s.Sandbox, network: string(s.Network),
 		shadow: s.ShadowKind, timeout: milliseconds(s.TimeoutMS), testTimeout: milliseconds(s.TestTimeoutMS), deadline: milliseconds(s.DeadlineMS),
 		jobs: s.Jobs, protect: s.ExtraProtect, unprotect: s.Unprotect, repeat: s.Repeat, holds: s.MaxHolds, stop: s.Stop, adopt: s.Adopt,
-		history: history, verifyTimeouts: s.VerifyTimeouts, plugins: s.Plugins, mcp: s.MCP,
+		history: history, verifyTimeouts: s.VerifyTimeouts, plugins: s.Plugins, mcp: s.MCP, advice: s.Advice,
 		image: imagesOf(s),
 	}
 }

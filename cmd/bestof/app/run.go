@@ -59,6 +59,7 @@ type runOptions struct {
 	verifyTimeouts bool
 	plugins        string
 	mcp            string
+	advice         bool
 	dryRun         bool
 	budgetTokens   int64
 	budgetUSD      float64
@@ -97,6 +98,7 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.verifyTimeouts, "verify-timeouts", false, "verify what a candidate left when its time was up")
 	f.StringVar(&o.plugins, "plugins", "all", "which installed plugins take part: all | none | `NAME,…`")
 	f.StringVar(&o.mcp, "mcp", "all", "which MCP servers candidates share, of those marked candidate_safe: all | none | `NAME,…`")
+	f.BoolVar(&o.advice, "advice", false, "a promoted model may order candidates whom the rule ranks equal (see `bestof tool train`)")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would run, and run nothing")
 }
 

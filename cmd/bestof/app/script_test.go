@@ -112,6 +112,7 @@ func TestScripts(t *testing.T) {
 
 			"candidate": cmdCandidate,
 			"uses":      cmdUses,
+			"choices":   cmdChoices,
 		},
 	})
 }

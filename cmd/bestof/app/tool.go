@@ -38,7 +38,7 @@ See docs/tools.md.`,
 	}
 	c.AddCommand(a.toolListCommand(tool.Live), a.toolListCommand(tool.Pending), a.toolListCommand(tool.Disabled), a.toolShowCommand(),
 		a.toolCreateCommand(), a.toolApproveCommand(), a.toolDisableCommand(false), a.toolDisableCommand(true), a.toolEnableCommand(),
-		a.toolReloadCommand(), a.toolRunCommand(), a.toolCallCommand())
+		a.toolReloadCommand(), a.toolRunCommand(), a.toolCallCommand(), a.toolTrainCommand())
 	for _, sub := range c.Commands() {
 		sub.Long = strings.TrimSpace(sub.Long) + "\n\n" + statuses
 		sub.Args = asUsage(sub.Args)

@@ -19,12 +19,16 @@ type toolSettings struct {
 	Python        *string  `toml:"python"`
 	TrainPython   *string  `toml:"train_python"`   // without it nothing is trained
 	CandidateSafe []string `toml:"candidate_safe"` // name@sha256:…
+	Advice        *bool    `toml:"advice"`         // a promoted model may break ties in every run
 }
 
 // said reports whether there is anything in it.
 func (s toolSettings) said() bool {
-	return s.Allow != nil || s.Max != nil || s.Python != nil || s.TrainPython != nil || s.CandidateSafe != nil
+	return s.Allow != nil || s.Max != nil || s.Python != nil || s.TrainPython != nil || s.CandidateSafe != nil || s.Advice != nil
 }
+
+// advice reports whether every run asks a promoted model.
+func (s toolSettings) advice() bool { return s.Advice != nil && *s.Advice }
 
 // checkTools refuses values that could not be followed, with their line.
 func checkTools(shown string, data []byte, s toolSettings) error {
