@@ -188,6 +188,7 @@ func (l *Ledger) jobs(tx *sql.Tx) (all []schedule.JobState, tops []time.Time, er
 	}
 	defer rows.Close()
 	var unread []int
+	all, tops = make([]schedule.JobState, 0, len(l.known)+1), make([]time.Time, 0, len(l.known)+1)
 	fresh := make(map[string]known, len(l.known))
 	for rows.Next() {
 		var name string
