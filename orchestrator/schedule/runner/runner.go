@@ -119,7 +119,8 @@ type Runner struct {
 	self    schedule.Process
 	runs    map[int64]*attempt
 	ended   chan *attempt
-	unkept  []*attempt // ended, and the ledger could not be written
+	unkept  []*attempt // ended, and that could not be written
+	lack    error      // why not
 	told    chan struct{}
 	telling int
 	working sync.WaitGroup
@@ -208,7 +209,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	for {
 		seen, _ = r.Ledger.Version() // an error shows in the turn
 		next, err := r.turn(ctx, drain == nil && r.Drain != nil)
-		r.fault(err)
+		r.fault(errors.Join(err, r.lack))
 		if err != nil && fault == nil && (r.Once || r.Only) {
 			fault = err // somebody waits for an answer
 		}
@@ -292,7 +293,7 @@ func (r *Runner) fault(err error) {
 // turn decides once and does it.
 func (r *Runner) turn(ctx context.Context, draining bool) (next time.Time, err error) {
 	waiting := r.unkept
-	r.unkept = nil
+	r.unkept, r.lack = nil, nil
 	for _, a := range waiting {
 		r.keep(ctx, a)
 	}
@@ -465,7 +466,7 @@ func (r *Runner) keep(ctx context.Context, a *attempt) {
 		err = r.Ledger.End(a.run.ID, a.end, r.Clock.Now())
 	}
 	if err != nil && !errors.Is(err, ledger.ErrNoRun) && !errors.Is(err, ledger.ErrOver) {
-		r.fault(err)
+		r.lack = err
 		r.unkept = append(r.unkept, a)
 		if a.kept != nil {
 			a.kept = a.write()

@@ -129,8 +129,14 @@ func (r *Runner) tell(ctx context.Context, run int64) {
 	if err == nil {
 		document, err = readBelow(runsDir(r.Home), filepath.Join(strconv.FormatInt(run, 10), ResultFile), maxResult)
 	}
+	if errors.Is(err, os.ErrNotExist) { // it never came to a result
+		err = os.Remove(filepath.Join(outbox(r.Home), toldName(run)))
+		document = nil
+	}
 	if err != nil {
 		r.Log.Error("nobody is told of a run", "run", run, "error", err.Error())
+	}
+	if err != nil || document == nil {
 		return
 	}
 	r.telling++
