@@ -124,13 +124,20 @@ func (p *page) shared(m compare.Model) {
 	shown := who[:min(len(who), maxMatrix)]
 	p.matrix("with", m, who, 6, len(shown), func(i, j int) bit {
 		o := overlaps[who[i]][j]
-		b := bit{text: p.text("%d/%d", o.Shared, o.SharedRegions)}
+		b := bit{text: p.text("%d", o.Shared)}
+		if m.Looked.Done {
+			b.text = p.text("%d/%d", o.Shared, o.SharedRegions)
+		}
 		if who[i] == j {
 			b.style = dim
 		}
 		return b
 	}, func(i int) string { return id(m.Candidates[who[i]].Number) })
-	p.para(dim, 2, "files / places of the base that both changed")
+	if m.Looked.Done {
+		p.para(dim, 2, "files / places of the base that both changed")
+	} else {
+		p.para(dim, 2, "files that both changed")
+	}
 	if rest := len(who) - len(shown); rest > 0 {
 		p.para(dim, 2, "%s: %s", count(rest, "more candidate", "more candidates"), compareCommand(m, "--html FILE"))
 	}

@@ -418,7 +418,7 @@ type htmlPiece struct {
 
 // diff is one file; command shows what the page has no room for.
 func (v *htmlPage) diff(f compare.FileDiff, command string) htmlDiff {
-	d := htmlDiff{Path: clean(f.Path()), Open: v.open}
+	d := htmlDiff{Path: clean(f.Path()), Open: v.open, Unified: v.html.Unified}
 	for _, s := range facts(f) {
 		d.Facts = append(d.Facts, clean(s))
 	}
