@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 GO ?= go
 
-.PHONY: all build install test check race fuzz bench tools clean
+.PHONY: all build install test check race fuzz bench release tools clean
 
 all: build
 
@@ -38,5 +38,9 @@ fuzz:
 bench:
 	$(GO) test -run '^$$' -bench . -benchtime 3x ./...
 
+# Everything of a release, in dist/; the same bytes wherever it is made.
+release:
+	GO=$(GO) bash .ci/release dist
+
 clean:
-	rm -rf bin
+	rm -rf bin dist

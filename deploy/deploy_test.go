@@ -92,6 +92,26 @@ func TestComposeIsClosed(t *testing.T) {
 	}
 }
 
+// TestComposeReadsIt lets the program that people have read the file.
+func TestComposeReadsIt(t *testing.T) {
+	cmd := exec.Command("docker-compose", "-f", "compose.yaml", "config")
+	cmd.Env = append(os.Environ(), "BESTOF_DIR=/srv/bestof", "DOCKER_GROUP=123")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, want := range []string{"/srv/bestof/bin/bestof", "BESTOF_HOME: /srv/bestof/home", "read_only: true", "'123'"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("it does not say %s:\n%s", want, out)
+		}
+	}
+	cmd = exec.Command("docker-compose", "-f", "compose.yaml", "config")
+	cmd.Env = append(os.Environ(), "BESTOF_DIR=")
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "a directory of yours") {
+		t.Errorf("it does without BESTOF_DIR: %s", out)
+	}
+}
+
 // TestDockerfile builds all of the image but the compilation, whose command is
 // the Makefile's, on an image that needs no network, and runs bestof in it.
 func TestDockerfile(t *testing.T) {
@@ -137,7 +157,21 @@ func TestDockerfile(t *testing.T) {
 	if !regexp.MustCompile(`(?m)^ok   git +.*2\.`).MatchString(out) {
 		t.Errorf("doctor in the image: status %d\n%s", status, out)
 	}
+	if !certificates(t, dir) {
+		t.Error("the Dockerfile copies no certificates of authorities")
+	}
 	if !strings.Contains(out, "sandbox docker") || !strings.Contains(out, "DOCKER_HOST") {
 		t.Errorf("doctor does not say that there is no engine\n%s", out)
 	}
+}
+
+// certificates reports whether the Dockerfile has the authorities' certificates
+// in the image; what the image of tests is made on has none, and needs none.
+func certificates(t *testing.T, dir string) bool {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(string(text), "ca-certificates") && strings.Contains(string(text), "/rootfs/etc/ssl/certs/ca-certificates.crt")
 }

@@ -18,10 +18,11 @@ import (
 
 // Meta is the metadata of an object.
 type Meta struct {
-	Name        string            `yaml:"name"`
-	Namespace   string            `yaml:"namespace"`
-	Labels      map[string]string `yaml:"labels"`
-	Annotations map[string]string `yaml:"annotations"`
+	Name         string            `yaml:"name"`
+	GenerateName string            `yaml:"generateName"`
+	Namespace    string            `yaml:"namespace"`
+	Labels       map[string]string `yaml:"labels"`
+	Annotations  map[string]string `yaml:"annotations"`
 }
 
 // Head is what every object begins with.

@@ -191,6 +191,9 @@ func planned(f Format, j schedule.Job, o Options) (plan, error) {
 	if f == Kubernetes && !below(j.Repository, o.Mount) {
 		return p, fmt.Errorf("its repository %q is not below %s, where the volume is: clone it there, or say --mount DIR", j.Repository, o.Mount)
 	}
+	if t := p.job.Trigger; t.Kind == schedule.Every && f != Systemd && t.From.Second() != 0 {
+		p.notes = append(p.notes, fmt.Sprintf("it fires on the minute, %d s earlier", t.From.Second()))
+	}
 	if putForward(w) && f != Cron {
 		p.notes = append(p.notes, "a time that the clock leaves out when it is put forward is not made up for")
 	}

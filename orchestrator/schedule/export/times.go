@@ -113,16 +113,13 @@ func daily(t schedule.Trigger) ([]int, error) {
 }
 
 // product says an interval as minutes and hours, all of each with all of the
-// other.
+// other. Seconds are left out.
 func product(t schedule.Trigger) (minutes, hours []int, err error) {
 	at, err := daily(t)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, s := range at {
-		if s%60 != 0 {
-			return nil, nil, fmt.Errorf("it fires %d s after the minute, and cron fires on the minute: use --cron", s%60)
-		}
 		m, h := s/60%60, s/3600
 		if !slices.Contains(minutes, m) {
 			minutes = append(minutes, m)
@@ -183,7 +180,7 @@ func everyCalendars(t schedule.Trigger) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if minutes, hours, err := product(t); err == nil {
+	if minutes, hours, err := product(t); err == nil && at[0]%60 == 0 {
 		return []string{fmt.Sprintf("*-*-* %s:%s:00 UTC", list(hours, 0, 23, ".."), list(minutes, 0, 59, ".."))}, nil
 	}
 	if len(at) > maxCalendars {
