@@ -42,5 +42,9 @@ bench:
 release:
 	GO=$(GO) bash .ci/release dist
 
+# The pictures of docs/view.md, as the test of the pages in a browser sees them.
+pictures:
+	BESTOF_PICTURES=$(CURDIR)/docs $(GO) test -count=1 -run '^TestViewInABrowser$$' ./cmd/bestof/app
+
 clean:
 	rm -rf bin dist

@@ -24,12 +24,16 @@ func Program(t testing.TB, name string) string {
 }
 
 // Modules is the node_modules folder where .ci/tools installed what
-// .ci/npm-mcp pins: the rule is that script's.
-func Modules(t testing.TB) string {
+// .ci/npm-mcp pins.
+func Modules(t testing.TB) string { return Installed(t, "npm-mcp", "BESTOF_CI_MCP") }
+
+// Installed is the node_modules folder where .ci/tools installed what a folder
+// of .ci pins, unless a variable names another: the rule is that script's.
+func Installed(t testing.TB, folder, variable string) string {
 	t.Helper()
-	dir := os.Getenv("BESTOF_CI_MCP")
+	dir := os.Getenv(variable)
 	if dir == "" {
-		lock, err := os.ReadFile(filepath.Join(root(t), ".ci", "npm-mcp", "package-lock.json"))
+		lock, err := os.ReadFile(filepath.Join(root(t), ".ci", folder, "package-lock.json"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +42,7 @@ func Modules(t testing.TB) string {
 			t.Fatal(err)
 		}
 		sum := sha256.Sum256(lock)
-		dir = filepath.Join(cache, "bestof-ci", "npm-mcp", hex.EncodeToString(sum[:8]))
+		dir = filepath.Join(cache, "bestof-ci", folder, hex.EncodeToString(sum[:8]))
 	}
 	return filepath.Join(dir, "node_modules")
 }

@@ -206,4 +206,3 @@ func agentLog(records *record.Store, run, id string, limit int64) (text []byte, 
 	text, err = io.ReadAll(io.NewSectionReader(f, at, limit))
 	return text, at > 0, err
 }
-
