@@ -71,7 +71,7 @@ func (a *app) runView(ctx context.Context, o viewOptionsOf, args []string) error
 	defer l.Close()
 	port := l.Addr().(*net.TCPAddr).Port
 	server := web.New(port, web.Options{
-		Archive: c, Adopter: c, ReadOnly: o.readOnly, Start: start, Location: time.Local,
+		Archive: c, Adopter: c, Jobs: jobDesk{c}, ReadOnly: o.readOnly, Start: start, Location: time.Local,
 		Log:     func(err error) { a.warn("view: %v", err) },
 		Entered: func(next string) { a.warn("for another browser: %s", next) },
 	})

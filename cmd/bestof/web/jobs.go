@@ -43,12 +43,12 @@ type Job struct {
 
 // A JobRun is one time that a job was due.
 type JobRun struct {
-	At    time.Time
-	How   string // it ended, in words
-	Good  bool
-	Bad   bool
-	Place Place // of the run's record
-	Run   string
+	At   time.Time
+	How  string // it ended, in words
+	Good bool
+	Bad  bool
+	Link string // path of the page of its run or batch, "" without one
+	Text string // of the link
 }
 
 type jobBody struct {
@@ -60,7 +60,7 @@ type jobBody struct {
 
 type jobLine struct {
 	At, Good, Link string
-	How, Run       term.Safe
+	How, Text      term.Safe
 }
 
 func jobPath(name string) string { return "/jobs/" + url.PathEscape(name) }
@@ -122,11 +122,7 @@ func (s *Server) job(w http.ResponseWriter, r *http.Request) {
 	}
 	body := s.jobBody(j)
 	for _, h := range history {
-		line := jobLine{At: s.clock(h.At), How: clean(h.How), Run: clean(h.Run), Good: mark(h.Good, h.Bad)}
-		if h.Run != "" && h.Place != "" {
-			line.Link = RunPath(h.Place, h.Run)
-		}
-		body.History = append(body.History, line)
+		body.History = append(body.History, jobLine{At: s.clock(h.At), How: clean(h.How), Text: clean(h.Text), Link: h.Link, Good: mark(h.Good, h.Bad)})
 	}
 	s.page(w, r, http.StatusOK, "job", "Job "+j.Name, body)
 }

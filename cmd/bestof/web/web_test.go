@@ -554,7 +554,7 @@ func (fakeJobs) History(_ context.Context, name string) (Job, []JobRun, error) {
 	if name != "nightly" {
 		return Job{}, nil, ErrNone
 	}
-	return Job{Name: name, When: payload, State: payload, Paused: true}, []JobRun{{How: payload, Run: runID, Place: here, Good: true}}, nil
+	return Job{Name: name, When: payload, State: payload, Paused: true}, []JobRun{{How: payload, Text: payload, Link: RunPath(here, runID), Good: true}}, nil
 }
 
 func (f fakeJobs) Change(_ context.Context, name, action string) (string, error) {
