@@ -18,6 +18,7 @@ import (
 // said.
 const (
 	maxHighlighted = 1 << 20                // bytes of a file
+	maxColoured    = 1 << 20                // bytes of all files together: a grammar reads some 300 kB a second
 	maxTokenTime   = 300 * time.Millisecond // of a file: grammars can be slow on hostile text
 	maxCodeLine    = 4096                   // bytes of a line
 	tabWidth       = 4
@@ -59,6 +60,7 @@ func (c colouring) line(number int) []coloured {
 // A painter colours code. Its zero value is ready.
 type painter struct {
 	grammars map[string]chroma.Lexer // by extension: to find one takes milliseconds
+	spent    int                     // bytes that were coloured
 }
 
 // grammar is the one that goes with a file's name, or nil.
@@ -91,9 +93,10 @@ func (p *painter) grammar(name string) chroma.Lexer {
 // file's name, or when the grammar is too slow, fails, or does not give back the
 // text it was given.
 func (p *painter) colour(name, text string) (out colouring) {
-	if text == "" || len(text) > maxHighlighted || !utf8.ValidString(text) {
+	if text == "" || len(text) > maxHighlighted || !utf8.ValidString(text) || p.spent >= maxColoured {
 		return nil
 	}
+	p.spent += len(text)
 	lexer := p.grammar(name)
 	if lexer == nil {
 		return nil
