@@ -47,6 +47,8 @@ var rooms = map[string][]string{
 	"orchestrator/schedule/export": {"orchestrator/schedule"},
 	"orchestrator/schedule/desk":   {"orchestrator/schedule", "internal"},
 	"orchestrator/schedule/report": {},
+
+	"orchestrator/tiebreak": {"judge", "candidate", "orchestrator/record", "internal"},
 }
 
 // third says who alone may import a module from outside.
