@@ -57,6 +57,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Values[worldKey{}] = &worlds{}
+			e.Values[readerKey{}] = &reader{}
 			home := filepath.Join(e.WorkDir, "home")
 			e.Setenv("HOME", home)
 			e.Setenv("BESTOF_HOME", filepath.Join(home, ".bestof"))
@@ -104,6 +105,10 @@ func TestScripts(t *testing.T) {
 			"registry": cmdRegistry,
 			"members":  cmdMembers,
 			"browse":   cmdBrowse,
+
+			"enter": cmdEnter,
+			"open":  cmdOpen,
+			"press": cmdPress,
 
 			"programs":   func(ts *testscript.TestScript, _ bool, _ []string) { cmdPrograms(t, ts) },
 			"images":     func(ts *testscript.TestScript, _ bool, args []string) { cmdImages(t, ts, args) },
