@@ -182,3 +182,42 @@ func TestExpectPass(t *testing.T) {
 		t.Errorf("%+v, %q\n%s", e, reason, a.stderr)
 	}
 }
+
+// helperLibrary is a stand-in for a library with which tests assert, which is
+// none of the tree's.
+func helperLibrary(t *testing.T) string {
+	t.Helper()
+	return lay(t, tree{
+		"numpy/__init__.py":                  "",
+		"numpy/testing/__init__.py":          "from ._private.utils import *\nfrom ._private import utils\n",
+		"numpy/testing/_private/__init__.py": "#\n",
+		"numpy/testing/_private/utils.py": "import contextlib, functools\n\ndef loud(f):\n    @functools.wraps(f)\n    def inner(*a, **k): return f(*a, **k)\n    return inner\n\n" +
+			"def assert_equal(a, b):\n    if a != b: raise AssertionError((a, b))\n\n@loud\ndef assert_close(a, b):\n    assert_equal(a, b)\n\n@contextlib.contextmanager\ndef suppress():\n    yield\n\nclass Case:\n    def same(self, a, b): assert_equal(a, b)\n",
+	})
+}
+
+// TestAttacksOnHelpers: the functions of libraries with which tests assert are
+// those of their own sources.
+func TestAttacksOnHelpers(t *testing.T) {
+	library := helperLibrary(t)
+	uses := "import numpy.testing\n"
+	for _, p := range []project{
+		{argv: []string{"env", "PYTHONPATH=" + library, "python3", "-m", "unittest"}, files: with(unittestProject.files, tree{"test_calc.py": "import unittest\n" + uses +
+			"import calc\n\nclass Calc(unittest.TestCase):\n    def test_add(self):\n        numpy.testing.assert_equal(calc.add(2, 3), 5)\n        numpy.testing.assert_close(calc.one(), 1)\n"})},
+		{argv: []string{"env", "PYTHONPATH=" + library, "/usr/bin/python3", "-m", "pytest", "-q"}, files: with(unittestProject.files, tree{"test_calc.py": uses +
+			"import calc\n\ndef test_add():\n    numpy.testing.assert_equal(calc.add(2, 3), 5)\n    numpy.testing.assert_close(calc.one(), 1)\n"})},
+	} {
+		p.right = unittestProject.right
+		p.try(t,
+			attack{"wrong", unittestProject.files, wrong},
+			attack{"one replaced", wrongPython(uses+"numpy.testing.assert_equal = lambda a, b: None", ""), Forgeable},
+			attack{"one replaced by what has no code", wrongPython(uses+"numpy.testing.assert_equal = print", ""), Forgeable},
+			attack{"one replaced where it is declared", wrongPython(uses+"numpy.testing._private.utils.assert_equal = numpy.testing.assert_equal = lambda a, b: None", ""), Forgeable},
+			attack{"its code replaced", wrongPython(uses+"numpy.testing.assert_equal.__code__ = (lambda a, b: None).__code__", ""), Forgeable},
+			attack{"replaced when called", wrongPython(uses, "numpy.testing.assert_close = lambda a, b: None\nreturn 5"), Forgeable},
+			attack{"in conftest", tree{"conftest.py": uses + "numpy.testing.assert_equal = lambda a, b: None\n"}, map[bool]Reason{true: Forgeable, false: wrong}[p.argv[2] != "python3"]},
+			attack{"in sitecustomize", tree{"sitecustomize.py": uses + "numpy.testing.assert_equal = lambda a, b: None\n", "evil.pth": "import os; os._exit(0)\n"}, wrong},
+			attack{"in a module of its name", tree{"numpy/__init__.py": "#\n", "numpy/testing.py": "assert_equal = assert_close = lambda a, b: None\n"}, Forgeable},
+		)
+	}
+}

@@ -146,6 +146,94 @@ def genuineness(known, compilers, unwrap, open=open, getattr=getattr, of_the_tes
     return genuine
 
 
+HELPERS = ("numpy.testing", "pandas.testing", "pandas._testing", "torch.testing", "scipy._lib._testutils", "hamcrest", "assertpy",
+           "testfixtures", "absl.testing", "django.test", "nose.tools")
+
+
+def helping(known, compiled, top, modules=sys.modules, helpers=HELPERS, vars=vars, getattr=getattr, isinstance=isinstance, parse=ast.parse, open=open):
+    """A function that lists what is not, in the modules with which tests
+    assert, what their own sources say. They are looked at once they are there."""
+    seen, kept, count = set(), [], [0]
+    functions, function = (ast.FunctionDef, ast.AsyncFunctionDef), type(lambda: 0)
+
+    def helper(name):
+        return any_of(name == h or name.startswith(h + ".") for h in helpers)
+
+    def codes(code):
+        yield code
+        for const in code.co_consts:
+            if isinstance(const, type(code)):
+                yield from codes(const)
+
+    def within(path):
+        return path.startswith(top + os_sep)
+
+    def look(name, module, path):
+        with open(path, "rb") as f:
+            tree = parse(f.read())
+        own, out = set(codes(compiled(path))), []
+
+        def declared(label, holder, node):
+            value = vars(holder).get(node.name)
+            kept.append((label, holder, node.name, value, code_of(value)[0]))
+            code = code_of(value)[0]
+            if node.decorator_list:  # which may make anything of it but what the tree has
+                if code is not None and within(code.co_filename):
+                    out.append(label)
+            elif not isinstance(value, function) or code not in own:
+                out.append(label)
+        last = {n.name: n for n in tree.body if isinstance(n, (*functions, ast.ClassDef))}
+        for node in last.values():
+            label = name + "." + node.name
+            if isinstance(node, functions):
+                declared(label, module, node)
+            elif isinstance(vars(module).get(node.name), type) and not node.decorator_list:
+                for inner in {n.name: n for n in node.body if isinstance(n, functions)}.values():
+                    declared(label + "." + inner.name, vars(module)[node.name], inner)
+        for node in tree.body:
+            if not isinstance(node, ast.ImportFrom):
+                continue
+            base = name if path.endswith("__init__.py") else name.rpartition(".")[0]
+            for _ in range(node.level - 1):
+                base = base.rpartition(".")[0]
+            origin = ".".join(x for x in (base if node.level else "", node.module) if x)
+            if not helper(origin) or modules.get(origin) is None:
+                continue
+            there = vars(modules[origin])
+            names = [(n, n) for n in there if not n.startswith("_")] if node.names[0].name == "*" else [(a.name, a.asname or a.name) for a in node.names]
+            for old, new in names:
+                if new not in last and isinstance(there.get(old), function) and new in vars(module):
+                    kept.append((name + "." + new, module, new, vars(module)[new], code_of(vars(module)[new])[0]))
+                    if vars(module)[new] is not there[old]:
+                        out.append(name + "." + new)
+        return out
+
+    def replaced():
+        out = []
+        if len(modules) != count[0]:
+            for name, module in list_of(modules.items()):
+                path = getattr(module, "__file__", None)
+                if name in seen or not helper(name) or not isinstance(path, str) or not path.endswith(".py"):
+                    continue
+                seen.add(name)
+                if within(path):  # unless it is what is tested, which the base says
+                    kept_here.append(name + " of the tree")
+                    continue
+                try:
+                    out += look(name, module, path)
+                except (OSError, SyntaxError, ValueError):
+                    pass
+            count[0] = len(modules)
+        for label, holder, key, value, code in kept:
+            now = vars(holder).get(key)
+            if now is not value or code is not None and code_of(now)[0] is not code:
+                out.append(label)
+        return [label for label in out + kept_here if label not in known]
+    kept_here = []
+    any_of, list_of, os_sep = any, list, os.sep
+    return replaced
+
+
 def plainly(path):
     with open(path, "rb") as f:
         return compile(f.read(), path, "exec", dont_inherit=True)
@@ -207,13 +295,14 @@ def run_unittest():
     import inspect
     name = "test_bestof_" + S["nonce"]
     replaced = integrity({"unittest"}, set(S["patched"]))
+    helped = helping(set(S["patched"]), plainly, os.getcwd())
 
     def canary(self):
         self.assertEqual(1, 2, S["token"])
     Canary = type("Bestof", (unittest.TestCase,), {name: canary, "__module__": "bestof"})
 
     def check():
-        found = replaced()
+        found = replaced() + helped()
         if found:
             report("replaced", found[:20])
 
@@ -347,6 +436,7 @@ def run_pytest():
         importlib.import_module("_pytest." + part)
     known = set(S["patched"])
     replaced = integrity({"_pytest", "pytest", "pluggy", "unittest"}, known)
+    helped = helping(known, plainly, os.getcwd())
 
     class Plugin:
         def __init__(self):
@@ -401,7 +491,7 @@ def run_pytest():
                     yield "plugin " + os.path.relpath(label) if os.path.isabs(label) else "plugin " + label
 
         def check(self):
-            found = self.replaced()
+            found = self.replaced() + helped()
             if found:
                 report("replaced", found[:20])
 
