@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,13 +20,13 @@ import (
 func looked(base map[string]string, leave ...map[string]string) (Model, record.Document) {
 	blobs := map[string]string{}
 	blob := func(text string) string {
-		id := fmt.Sprintf("%x", text)
+		id := sum(text)
 		blobs[id] = text
 		return id
 	}
 	doc := record.Document{Run: "r"}
 	for i, files := range leave {
-		c := record.Candidate{Number: i + 1, Change: &record.Change{Tree: fmt.Sprint(files), Normalised: fmt.Sprint(strings.Fields(fmt.Sprint(files)))}}
+		c := record.Candidate{Number: i + 1, Change: &record.Change{Tree: sum(fmt.Sprint(files)), Normalised: sum(strings.Join(strings.Fields(fmt.Sprint(files)), " "))}}
 		for path, text := range files {
 			f := record.FileChange{Path: bytestring.String(path), Status: "modified", OldMode: "100644", NewMode: "100644", Old: blob(base[path]), New: blob(text)}
 			if _, ok := base[path]; !ok {
@@ -44,6 +45,8 @@ func looked(base map[string]string, leave ...map[string]string) (Model, record.D
 	})
 	return m, doc
 }
+
+func sum(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) }
 
 func TestLookClusters(t *testing.T) {
 	base := map[string]string{"a.go": "package a\nvar x = 1\n", "b.go": "package a\nvar y = 1\n", "c.txt": "one two\n"}
