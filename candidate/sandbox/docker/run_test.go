@@ -101,6 +101,38 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// TestInterruptedWithLayers is TestInterrupted for a root that the engine
+// mounts: its volume is not left either.
+func TestInterruptedWithLayers(t *testing.T) {
+	host := engine(t)
+	c := dockertest.Client(t, host)
+	for _, at := range []string{"/containers/create", "/start", "DELETE"} {
+		p := dockertest.NewProxy(t, host, -1)
+		s := box(t, p.Host, docker.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		p.After = func(request string) bool {
+			if strings.Contains(request, at) {
+				cancel()
+			}
+			return true
+		}
+		spec, dir := script(t, "echo x >x"), t.TempDir()
+		spec.Enter = sandbox.Entry{Lower: filepath.Join(dir, "lower"), Upper: filepath.Join(dir, "upper"), Work: filepath.Join(dir, "work")}
+		for _, layer := range []string{spec.Enter.Lower, spec.Enter.Upper, spec.Enter.Work} {
+			if err := os.Mkdir(layer, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if res, err := s.Run(ctx, spec); err != nil || res.End != sandbox.Stopped && at != "DELETE" {
+			t.Errorf("%s: %s, %v", at, res.End, err)
+		}
+		if left, volumes := containers(t, c), dockertest.Layers(t, host, dir); len(left)+len(volumes) != 0 {
+			t.Errorf("%s: left %v, %v", at, left, volumes)
+		}
+		cancel()
+	}
+}
+
 // TestRequestsThatFail cuts the connection of each request in turn, before the
 // engine has it and before its answer is heard. Whatever Run says then, it says
 // it soon and leaves nothing.
