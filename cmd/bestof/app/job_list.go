@@ -390,7 +390,7 @@ func (a *app) printLog(ctx context.Context, d *desk.Desk, job string, id int64, 
 		n, err := copyFrom(a.Out, path, at)
 		at += n
 		if errors.Is(err, fs.ErrNotExist) && over {
-			return usagef("run %d: it left no log", id)
+			return usagef("run %d: it left no %s", id, name)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) || over || !follow {
 			return err

@@ -244,6 +244,8 @@ func (r *Runner) wait(ctx context.Context, next time.Time, changes <-chan struct
 	if ctx.Err() != nil {
 		done = nil // everything was told; only the ends are waited for
 	}
+	var look <-chan time.Time
+	looks := 0
 	for {
 		select {
 		case a := <-r.ended:
@@ -255,8 +257,16 @@ func (r *Runner) wait(ctx context.Context, next time.Time, changes <-chan struct
 			r.Alive()
 			continue
 		case <-changes:
-			if v, err := r.Ledger.Version(); err == nil && v == seen {
-				continue // it was this process that wrote
+			if !r.changed(seen) {
+				look, looks = time.After(commitWaits[0]), 1
+				continue
+			}
+		case <-look:
+			if !r.changed(seen) {
+				if look = nil; looks < len(commitWaits) {
+					look, looks = time.After(commitWaits[looks]), looks+1
+				}
+				continue
 			}
 		case <-drain:
 			r.drained()
@@ -266,6 +276,17 @@ func (r *Runner) wait(ctx context.Context, next time.Time, changes <-chan struct
 		}
 		return drain, nil
 	}
+}
+
+// commitWaits are how long after a change of the ledger's files it is looked at
+// again: a transaction is written before it is committed, and only the former is
+// told. What this process writes itself is told too.
+var commitWaits = []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond, 3 * time.Second}
+
+// changed reports whether another process wrote to the ledger.
+func (r *Runner) changed(seen int64) bool {
+	v, err := r.Ledger.Version()
+	return err != nil || v != seen
 }
 
 func (r *Runner) drained() {

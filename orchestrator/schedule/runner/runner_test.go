@@ -355,6 +355,7 @@ func TestTelling(t *testing.T) {
 	m.fake.produced = Produced{Branch: "bestof/x", Document: json.RawMessage(`{"a":1}`)}
 	m.hands.hurry = true
 	m.add(func(j *schedule.Job) {
+		j.Policy.Timeout, j.Policy.Quiet = 0, 0 // the clock runs ahead
 		j.Result.OnFinish = []string{"tell"}
 		j.Result.Webhooks = []schedule.Webhook{{URL: server.URL, Secret: "KEY"}, {URL: server.URL, Secret: "NONE"}}
 	})
@@ -521,4 +522,26 @@ func TestLog(t *testing.T) {
 		!strings.Contains(text, "bytes left out") || len(b) > 1000+logTail+1000 {
 		t.Errorf("%d bytes, %v: %.200s … %s", len(b), err, text, text[max(0, len(text)-100):])
 	}
+}
+
+// What another process asks for is begun at once: its write is seen however
+// early the runner is told of it.
+func TestAskedForByAnother(t *testing.T) {
+	m := newRoom(t, "exit 0")
+	m.add(nil)
+	m.start(nil)
+	other, err := ledger.Open(m.home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		if _, err := other.Ask("j", noon); err != nil {
+			t.Fatal(err)
+		}
+		m.until("the run", func() bool { return strings.Count(m.outcomes(), "won") == i+1 })
+	}
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+	m.stop()
 }
