@@ -80,7 +80,11 @@ func (a *app) runDaemon(ctx context.Context, home string) error {
 		a.second.Store(&second)
 	}
 	var tellFault error
-	tell := func(lines ...string) { tellFault = errors.Join(tellFault, manager.Tell(lines...)) }
+	tell := func(lines ...string) {
+		if err := manager.Tell(lines...); tellFault == nil {
+			tellFault = err
+		}
+	}
 	r, done, err := a.runner(home, func(cfg *runner.Config) {
 		cfg.Drain = ctx.Done()
 		cfg.Ready = func() { tell(notify.Ready, notify.Status("runs the jobs of "+home)) }

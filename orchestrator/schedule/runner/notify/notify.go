@@ -37,11 +37,17 @@ func Open(name string) (Socket, error) {
 	return Socket{conn}, nil
 }
 
-// Tell sends lines, one of the constants or STATUS=text each. The manager may
-// be gone: that is its affair.
+// patience is how long a manager that does not listen is waited for.
+const patience = 100 * time.Millisecond
+
+// Tell sends lines, one of the constants or STATUS=text each. A manager that is
+// gone, or that does not listen, keeps nobody waiting.
 func (s Socket) Tell(lines ...string) error {
 	if s.conn == nil {
 		return nil
+	}
+	if err := s.conn.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+		return err
 	}
 	_, err := s.conn.Write([]byte(strings.Join(lines, "\n")))
 	return err

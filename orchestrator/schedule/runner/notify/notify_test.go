@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -57,5 +58,28 @@ func TestWatchdog(t *testing.T) {
 		if got := Watchdog(c.usec, c.pid, 7); got != c.want {
 			t.Errorf("Watchdog(%q, %q) is %s, want %s", c.usec, c.pid, got, c.want)
 		}
+	}
+}
+
+// Hazard: a manager that does not listen. Nobody waits for it.
+func TestHazardManagerThatDoesNotListen(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "notify")
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Close()
+	s, err := Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for range 100_000 { // more than any queue of datagrams is long
+		if err = s.Tell(Alive); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%v", err)
 	}
 }
