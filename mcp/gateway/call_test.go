@@ -481,12 +481,19 @@ func TestLimitsSayWhichOneItIs(t *testing.T) {
 	})
 }
 
+func hasDeadline(ctx context.Context, _ int, _ json.RawMessage) (mcp.Result, error) {
+	_, ok := ctx.Deadline()
+	return says(fmt.Sprint("a deadline: ", ok)), nil
+}
+
 func TestLocalToolsKnowWhoCalls(t *testing.T) {
 	r := start(t, func(c *gateway.Config, _ *upstream) {
 		c.Locals = []gateway.Local{
 			{Server: "own", Tool: tool("who"), Call: func(_ context.Context, candidate int, arguments json.RawMessage) (mcp.Result, error) {
 				return says(fmt.Sprintf("%d %s", candidate, arguments)), nil
 			}},
+			{Server: "own", Tool: tool("limited"), Call: hasDeadline},
+			{Server: "own", Tool: tool("own_time"), OwnTime: true, Call: hasDeadline},
 			{Server: "own", Tool: tool("panics"), Call: func(context.Context, int, json.RawMessage) (mcp.Result, error) { panic("secret") }},
 			{Server: "own", Tool: tool("garbage"), Call: func(context.Context, int, json.RawMessage) (mcp.Result, error) {
 				return mcp.Result{Content: []json.RawMessage{json.RawMessage(`{"a":1}]}`)}}, nil
@@ -497,10 +504,10 @@ func TestLocalToolsKnowWhoCalls(t *testing.T) {
 		}
 	})
 	for name, want := range map[string]string{
-		"who": `2 {"q":"x"}`, "panics": "the tool failed inside of bestof", "garbage": "content block 1 is not JSON", "fails": `no\u{1b}[2J`,
+		"who": `2 {"q":"x"}`, "limited": "a deadline: true", "own_time": "a deadline: false", "panics": "the tool failed inside of bestof", "garbage": "content block 1 is not JSON", "fails": `no\u{1b}[2J`,
 	} {
 		_, _, body := r.send(2, callModern("mcp__own__"+name, `{"q":"x"}`))
-		if said, failed := tells(t, body); !strings.Contains(said, want) || failed != (name != "who") {
+		if said, failed := tells(t, body); !strings.Contains(said, want) || failed != (name == "panics" || name == "garbage" || name == "fails") {
 			t.Errorf("%s: %q", name, said)
 		}
 	}

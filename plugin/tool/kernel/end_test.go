@@ -19,6 +19,8 @@ import (
 
 	"github.com/bestof-dev/bestof/candidate/sandbox"
 	"github.com/bestof-dev/bestof/candidate/sandbox/bwrap"
+	"github.com/bestof-dev/bestof/candidate/sandbox/docker"
+	"github.com/bestof-dev/bestof/candidate/sandbox/docker/dockertest"
 	"github.com/bestof-dev/bestof/candidate/sandbox/process"
 	"github.com/bestof-dev/bestof/plugin/tool/kernel"
 )
@@ -229,7 +231,13 @@ func boxes(t *testing.T) map[string]func(t *testing.T) kernel.Starter {
 			return kernel.Sandboxed(sb, spec, kernel.Meeting{Path: filepath.Join(meet, "s"), Inside: inside})
 		}
 	}
+	host := dockertest.Host(t)
+	d, err := docker.New(t.Context(), sandbox.Options{Environ: []string{"DOCKER_HOST=" + host, "SECRET=x"}}, docker.Options{Image: dockertest.Python(t, host)})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return map[string]func(t *testing.T) kernel.Starter{
+		"docker":  in(d, "/run/bestof/tools.sock", sandbox.Place{Root: "/workspace/x", Home: "/home/candidate"}),
 		"process": in(process.New(o), "", sandbox.Place{}),
 		"bwrap":   in(b, "/run/bestof/tools.sock", sandbox.Place{Root: "/workspace/x", Home: "/home/candidate"}),
 	}
@@ -240,6 +248,9 @@ func TestSandboxed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := kernel.Config{Start: starter(t), CallTimeout: 5 * time.Second}
+			if name == "docker" {
+				c.Python = "python3" // the image's
+			}
 			k := open(t, c, file("count", "n = 0\ndef run(args):\n    global n\n    n += 1\n    print('counted')\n    return n"),
 				file("peek", "import os\ndef run(args):\n    return ['SECRET' in os.environ, sorted(os.environ)]"),
 				file("dies", "import os\ndef run(args):\n    os._exit(3)"), file("hangs", "import time\ndef run(args):\n    time.sleep(3600)"))

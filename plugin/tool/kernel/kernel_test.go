@@ -25,7 +25,8 @@ func TestMain(m *testing.M) {
 	if to := os.Getenv("KERNEL_HOLD"); to != "" {
 		os.Exit(hold(to))
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, // an engine's client keeps its connections
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
 }
 
 // file is a tool whose body follows the two names.
