@@ -175,9 +175,13 @@ func (t *turn) namedPlugin() Plugin {
 			if err != nil {
 				return wire.Response{}, res, err
 			}
-			answer := wire.Response{After: &wire.AfterResponse{ProtocolVersion: wire.Version, Evidence: t.Named.evidence(res)}}
+			evidence, doubt, err := t.namedEvidence(ctx, sb, at, res)
+			if err != nil {
+				return wire.Response{}, res, err
+			}
+			answer := wire.Response{After: &wire.AfterResponse{ProtocolVersion: wire.Version, Evidence: evidence}}
 			// What is kept of a plugin's run is what it wrote to stderr.
-			missing := t.Named.missing(res)
+			missing := t.Named.missing(res) + doubt
 			res.Stderr = sandbox.Output{Head: append(res.Stdout.Bytes(), res.Stderr.Bytes()...), Tail: []byte(missing)}
 			return answer, res, nil
 		},

@@ -165,6 +165,8 @@ type turn struct {
 	benchMu sync.Mutex
 	benches map[int]*bench // candidates whose agents work now, by number
 
+	oneByOne bool // named tests are observed one by one too
+
 	aheads aheads
 	faulty []string // hooks whose failure was told
 	stop   context.CancelCauseFunc

@@ -64,10 +64,15 @@ func (t *turn) measureBaseline(ctx context.Context) *ending {
 			t.narrow(seen)
 		}
 	}
-	base.Evidence, base.Known = evidenceWords(t.baseline), t.baseline.Expected.Count()
+	if base.Status != string(wire.Unobserved) {
+		if err := t.tryOneByOne(ctx); err != nil && ctx.Err() == nil {
+			return ended(ExitInfrastructure, "run the test on the base: %v", err)
+		}
+	}
+	base.Evidence, base.Known = cmp.Or(t.oneByOneWords(), evidenceWords(t.baseline)), t.baseline.Expected.Count()
 	t.update(func(d *record.Document) { d.Baseline = base })
 	t.emit(event.Step{Name: "baseline", Done: true, Text: baselineWords(base)})
-	if t.baseline.Expected == nil && base.Status != string(wire.Unobserved) {
+	if t.baseline.Expected == nil && !t.oneByOne && base.Status != string(wire.Unobserved) {
 		t.emit(event.Notice{Text: "evidence: " + base.Evidence})
 	}
 	return t.admit(base)
@@ -132,11 +137,7 @@ func (t *turn) admit(b record.Baseline) *ending {
 func (t *turn) runBaseline(ctx context.Context, i int) (verify.Base, sandbox.Result, error) {
 	weak := t.baseline.Weak
 	if t.Named == nil && verify.Runner(t.Settings.Test) != "" && (i == 0 || weak == "") {
-		spec := sandbox.Spec{
-			Argv:  append([]string{t.Self, "internal", "plugin", "verify"}, verify.ObserveArgs(t.TestLimit, t.Settings.Test)...),
-			Binds: []sandbox.Bind{{Source: t.Self, Target: t.Self}}, Timeout: t.TestLimit + margin, Head: wire.MaxOutput,
-		}
-		res, err := t.onBase(ctx, fmt.Sprintf("baseline-%d", i), i == 0, spec)
+		res, err := t.onBase(ctx, fmt.Sprintf("baseline-%d", i), i == 0, t.observing())
 		if err != nil || res.End == sandbox.Stopped {
 			return verify.Base{}, res, err
 		}
@@ -332,7 +333,7 @@ func (l *life) askAfter(ctx context.Context, p Plugin, sealed *worktree.Sealed, 
 		kept.Tests = record.ListTests(p.Tests(res))
 	}
 	kept.Evidence = run.Evidence(resp, err)
-	if err == nil && p.Name == builtin {
+	if err == nil && (p.Name == builtin || p.Name == named) {
 		reason, text := verify.Note(res.Stderr)
 		kept.Reason, kept.Evidence.FlipReason = string(reason), text
 		if reason.Compromised() {

@@ -90,6 +90,11 @@ func (r Reason) Compromised() bool { return r == FewerTests || r == Forgeable }
 
 const notePrefix = "verify: unobservable: "
 
+// NoteOf is a line that Note reads.
+func NoteOf(r Reason, text string) string {
+	return wire.Line(notePrefix+string(r)+": "+text, 2000)
+}
+
 // Note reads the reason off what Main wrote to stderr, and one line about it
 // for people. When the flip was observed, Reason is "".
 func Note(stderr sandbox.Output) (Reason, string) {

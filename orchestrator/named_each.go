@@ -1,0 +1,104 @@
+package orchestrator
+
+import (
+	"context"
+	"slices"
+
+	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/judge"
+	"github.com/bestof-dev/bestof/orchestrator/plan"
+	"github.com/bestof-dev/bestof/plugin/call"
+	"github.com/bestof-dev/bestof/plugin/verify"
+	"github.com/bestof-dev/bestof/plugin/wire"
+)
+
+// observing is the run of the test command in which its tests are seen one by
+// one, with a hidden one that must fail.
+func (t *turn) observing() sandbox.Spec {
+	return sandbox.Spec{
+		Argv:  append([]string{t.Self, "internal", "plugin", "verify"}, verify.ObserveArgs(t.TestLimit, t.Settings.Test)...),
+		Binds: []sandbox.Bind{{Source: t.Self, Target: t.Self}}, Timeout: t.TestLimit + margin, Head: wire.MaxOutput,
+	}
+}
+
+// tryOneByOne finds out on the base whether named tests can also be observed one
+// by one: whether their runner is known, and gives them the names that they have.
+func (t *turn) tryOneByOne(ctx context.Context) error {
+	if t.Named == nil || verify.Runner(t.Settings.Test) == "" {
+		return nil
+	}
+	res, err := t.onBase(ctx, "baseline-named", false, t.observing())
+	if err != nil || res.End == sandbox.Stopped {
+		return err
+	}
+	seen, ok := verify.ReadObservation(res)
+	switch {
+	case !ok:
+		t.baseline.Weak = seen.Weak
+	case t.Named.agrees(seen.Results):
+		t.oneByOne = true
+	default:
+		t.baseline.Weak = "the report names tests in another way than their runner does"
+	}
+	return nil
+}
+
+// agrees reports whether what was observed on the base is what the report said
+// of the named tests.
+func (n *Named) agrees(seen *verify.Results) bool {
+	if seen == nil || seen.More > 0 {
+		return false
+	}
+	each := seen.ByTest()
+	passed := func(id string) bool { return each[id] == verify.TestPassed }
+	return !slices.ContainsFunc(n.Fail, passed) && !slices.ContainsFunc(n.Pass, func(id string) bool { return !passed(id) })
+}
+
+// oneByOneWords says what a pass of the named tests rests on, or "".
+func (t *turn) oneByOneWords() string {
+	if !t.oneByOne {
+		return ""
+	}
+	return verify.Runner(t.Settings.Test) + ": each of the named tests must be seen to pass, in a run in which a hidden test fails"
+}
+
+// namedEvidence is Named.evidence, in whose report a candidate's code could have
+// printed anything. Where that is possible the tests of a run that claims
+// success are run once more and seen one by one; doubt is the note of what then
+// cannot be believed.
+func (t *turn) namedEvidence(ctx context.Context, sb sandbox.Sandbox, at call.Place, res sandbox.Result) (e wire.Evidence, doubt string, err error) {
+	e = t.Named.evidence(res)
+	if !t.oneByOne || e.Flip == judge.FlipUnobservable || e.Measurements[NotPassed] > 0 {
+		return e, "", nil
+	}
+	spec := t.observing()
+	spec.Root, spec.WorkDir, spec.Home, spec.Enter, spec.Seen = at.Root, at.WorkDir, at.Home, at.Enter, at.Seen
+	spec.Env, spec.Network, spec.Ports, spec.Started = plan.Environment(t.Settings.Test), sandbox.NetworkNone, at.Ports, at.Started
+	again, err := sb.Run(ctx, spec)
+	if err != nil {
+		return e, "", err
+	}
+	seen, _ := verify.ReadObservation(again)
+	if why := t.Named.unbelievable(seen); why != "" {
+		return wire.Evidence{Flip: judge.FlipUnobservable}, "\n" + verify.NoteOf(verify.Forgeable, "the report says that every named test passes, and "+why) + "\n", nil
+	}
+	return e, "", nil
+}
+
+// unbelievable says why an observation does not bear out that every named test
+// passes, or "".
+func (n *Named) unbelievable(seen verify.Base) string {
+	switch {
+	case seen.Weak != "":
+		return "the run cannot be believed: " + seen.Weak
+	case seen.Results == nil:
+		return "the tests were not seen one by one: " + seen.Reason
+	}
+	each := seen.Results.ByTest()
+	for _, id := range slices.Concat(n.Fail, n.Pass) {
+		if each[id] != verify.TestPassed {
+			return id + " was not seen to"
+		}
+	}
+	return ""
+}

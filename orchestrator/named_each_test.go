@@ -1,0 +1,40 @@
+package orchestrator
+
+import (
+	"testing"
+
+	"github.com/bestof-dev/bestof/plugin/verify"
+)
+
+// TestNamedOneByOne: named tests whose names their runner has too have to be
+// seen to pass, whatever a report says.
+func TestNamedOneByOne(t *testing.T) {
+	n := &Named{Fail: []string{"f"}, Pass: []string{"p"}}
+	for name, c := range map[string]struct {
+		base verify.Base
+		want string
+	}{
+		"seen":       {verify.Base{Results: &verify.Results{Passed: []string{"f", "p", "x"}, Failed: []string{"y"}}}, ""},
+		"failed":     {verify.Base{Results: &verify.Results{Passed: []string{"p"}, Failed: []string{"f"}}}, "f was not seen to"},
+		"absent":     {verify.Base{Results: &verify.Results{Passed: []string{"f"}}}, "p was not seen to"},
+		"no canary":  {verify.Base{Weak: "a test that must fail was not reported failed"}, "the run cannot be believed: a test that must fail was not reported failed"},
+		"timed out":  {verify.Base{Reason: "it did not end"}, "the tests were not seen one by one: it did not end"},
+		"no results": {verify.Base{}, "the tests were not seen one by one: "},
+	} {
+		if got := n.unbelievable(c.base); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		seen *verify.Results
+		want bool
+	}{
+		{&verify.Results{Failed: []string{"f"}, Passed: []string{"p"}}, true}, {&verify.Results{Passed: []string{"p"}}, true},
+		{&verify.Results{Passed: []string{"f", "p"}}, false}, {&verify.Results{Failed: []string{"p"}}, false},
+		{&verify.Results{Passed: []string{"p"}, More: 1}, false}, {nil, false},
+	} {
+		if got := n.agrees(c.seen); got != c.want {
+			t.Errorf("%+v: %v", c.seen, got)
+		}
+	}
+}
