@@ -88,7 +88,7 @@ func TestViewInABrowser(t *testing.T) {
 	}
 	hostileRun, errs, _ := b.run("run", "--json", "--sandbox", "process", "--agents", "hostile:1", "--test", "sh check.sh", `<script>alert(0)</script> "make it pass"`)
 	park.batch(t)
-	live, endless := park.begin("patient:1", test), park.begin("endless:1", test)
+	live, endless := park.begin("patient:1,careful:1,wrong:1", test), park.begin("endless:1", test)
 	defer func() { _ = endless.cmd.Process.Kill(); _ = endless.cmd.Wait() }()
 
 	view := park.view("--all")
@@ -154,7 +154,12 @@ func (b *bench) park(t *testing.T) *bench {
 	if err != nil || d.Name != "python" {
 		t.Fatalf("the demo is %s, %v", d.Name, err)
 	}
-	park := &bench{t: t, repo: filepath.Join(t.TempDir(), "parking"), home: b.home}
+	dir, err := os.MkdirTemp("", "view-") // its name is in the pictures
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	park := &bench{t: t, repo: filepath.Join(dir, "parking"), home: b.home}
 	for name, text := range d.Files {
 		at := filepath.Join(park.repo, name)
 		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
@@ -197,7 +202,7 @@ type begunRun struct {
 func (b *bench) begin(agents, test string) begunRun {
 	b.t.Helper()
 	before := len(b.ids())
-	r := begunRun{cmd: b.command("run", "--quiet", "--sandbox", "process", "--agents", agents, "--test", test, "Wait for it.")}
+	r := begunRun{cmd: b.command("run", "--quiet", "--sandbox", "process", "--agents", agents, "--test", test, "A day that was not yet over costs too little. Make the failing test pass.")}
 	if err := r.cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}

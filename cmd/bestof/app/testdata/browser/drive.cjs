@@ -161,7 +161,6 @@ const adopt = async (page) => {
     await page.goto(plan.address);
     must(page.url() === own + "/", `entering leads to ${page.url()}`);
     await visit(page, "/", "list");
-    await picture(page, "view-list", "light");
     await keyboard(page);
     await live(page);
     await killed(page);
@@ -172,7 +171,6 @@ const adopt = async (page) => {
     await page.click("text=Show");
     must(page.url().endsWith("/diff/1/2"), `the form leads to ${page.url()}`);
     await visit(page, `${plan.run}/diff/0/1/0`, "one file");
-    await picture(page, "view-diff", "dark");
     for (const [label, where] of Object.entries(plan.batch)) await visit(page, where, label);
     await hostile(page);
     await adopt(page);
