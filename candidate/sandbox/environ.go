@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // DefaultPath is the PATH of a program whose operator has none.
@@ -173,12 +175,15 @@ func (s Spec) layeredDir(upper *os.Root) (dir, reason string, err error) {
 		return "", "", fmt.Errorf("open the root: %w", err)
 	}
 	defer lower.Close()
-	at := ""
+	at, shows := "", true // what the lower layer has is seen
 	for part := range strings.SplitSeq(filepath.FromSlash(s.WorkDir), "/") {
 		at = filepath.Join(at, part)
 		fi, err := upper.Lstat(at)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) && shows {
 			fi, err = lower.Lstat(at)
+		} else if err == nil {
+			n, xerr := unix.Lgetxattr(filepath.Join(s.Enter.Upper, at), "user.overlay.opaque", make([]byte, 8))
+			shows = shows && (xerr != nil || n == 0)
 		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist), err == nil && fi.Mode()&fs.ModeCharDevice != 0: // a whiteout

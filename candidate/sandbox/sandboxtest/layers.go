@@ -30,7 +30,7 @@ func (s *suite) layersOf(t *testing.T) sandbox.Entry {
 	t.Helper()
 	dir := t.TempDir()
 	e := sandbox.Entry{Lower: filepath.Join(dir, "lower"), Upper: filepath.Join(dir, "upper"), Work: filepath.Join(dir, "work")}
-	for _, d := range []string{e.Lower, e.Upper, e.Work, filepath.Join(e.Lower, "low")} {
+	for _, d := range []string{e.Lower, e.Upper, e.Work, filepath.Join(e.Lower, "low"), filepath.Join(e.Lower, "low/deep")} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -105,6 +105,11 @@ func (s *suite) merged(t *testing.T) {
 			t.Errorf("the lower layer's %s is %q, %v", name, data, err)
 		}
 	}
+	spec.WorkDir = "low/deep"
+	if res := run(t, b, spec); res.End != sandbox.NotRun || res.Reason == "" {
+		t.Errorf("in a directory that was replaced: %+v", res)
+	}
+	spec.WorkDir = ""
 	// The next program goes on where this one stopped.
 	spec.Argv = []string{"sh", "-ec", "cat kept low/new; test ! -e gone; test ! -e low/in"}
 	if got := ok(t, b, spec); got != "lower\nmore\nnew\n" {
@@ -162,7 +167,7 @@ func probeOverlayMarks(_ context.Context, p *fake.Process) fake.Exit {
 		_ = unix.Setxattr("low", "user.overlay."+mark, []byte("y"), 0) // newer kernels keep it under another name
 	}
 	entries, err := os.ReadDir("low")
-	if err != nil || len(entries) != 1 {
+	if err != nil || len(entries) != 2 {
 		fmt.Fprintln(p.Stdout, "low has", entries, err)
 	}
 	return fake.Exit{}
