@@ -22,8 +22,13 @@ import (
 type Named struct {
 	Fail, Pass []string
 	// Read finds the results in what the test command printed: passed tells
-	// whether a test passed, reported whether it was reported at all.
+	// whether a test passed, reported whether it was reported at all. With a
+	// File stdout is what is in the files that it means, one after the other
+	// with a NUL between them.
 	Read func(stdout, stderr []byte) (func(id string) (passed, reported bool), error)
+	// File is a pattern of worktree.CheckLeft, below the directory of the test:
+	// where the command leaves its report; "" when it prints it.
+	File string
 }
 
 // named is the plugin that stands for named tests.
@@ -175,6 +180,9 @@ func (t *turn) namedPlugin() Plugin {
 			if err != nil {
 				return wire.Response{}, res, err
 			}
+			if t.reportPath() != "" {
+				res = t.Named.report(res, at.Left)
+			}
 			evidence, doubt, err := t.namedEvidence(ctx, sb, at, res)
 			if err != nil {
 				return wire.Response{}, res, err
@@ -182,10 +190,16 @@ func (t *turn) namedPlugin() Plugin {
 			answer := wire.Response{After: &wire.AfterResponse{ProtocolVersion: wire.Version, Evidence: evidence}}
 			// What is kept of a plugin's run is what it wrote to stderr.
 			missing := t.Named.missing(res) + doubt
-			res.Stderr = sandbox.Output{Head: append(res.Stdout.Bytes(), res.Stderr.Bytes()...), Tail: []byte(missing)}
+			if t.reportPath() == "" {
+				res.Stderr = sandbox.Output{Head: append(res.Stdout.Bytes(), res.Stderr.Bytes()...)}
+			}
+			res.Stderr = sandbox.Output{Head: append(res.Stderr.Bytes(), missing...)}
 			return answer, res, nil
 		},
 		Tests: func(res sandbox.Result) map[string]record.TestStatus {
+			if t.reportPath() != "" {
+				return t.Named.tests(res.Stdout.Bytes(), nil)
+			}
 			return t.Named.tests(res.Stdout.Bytes(), res.Stderr.Head[len(res.Stdout.Bytes()):])
 		},
 	}

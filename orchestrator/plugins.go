@@ -103,7 +103,7 @@ func (t *turn) builtinPlugin() Plugin {
 
 // place is a shadow as a plugin's process is put into it.
 func (t *turn) place(sh *worktree.Shadow, n int, started func(sandbox.Process)) call.Place {
-	return call.Place{Root: sh.Root(), WorkDir: t.Repo.Prefix(), Home: sh.Home(), Enter: sandbox.Entry(sh.Enter()), Seen: t.seen(), Env: plan.Environment(t.Settings.Test), Ports: portsOf(t.ports, n), Started: started}
+	return call.Place{Root: sh.Root(), WorkDir: t.Repo.Prefix(), Home: sh.Home(), Enter: sandbox.Entry(sh.Enter()), Seen: t.seen(), Env: plan.Environment(t.Settings.Test), Ports: portsOf(t.ports, n), Started: started, Left: t.leftIn(sh)}
 }
 
 // grant is what a plugin is given of a shadow: its name, its directory as the

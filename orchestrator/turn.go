@@ -339,6 +339,9 @@ func (t *turn) makeBase(ctx context.Context) *ending {
 	if end := t.layHidden(); end != nil {
 		return end
 	}
+	if end := t.clearReports(); end != nil {
+		return end
+	}
 	t.update(func(d *record.Document) {
 		d.Base = record.Base{
 			Kind: string(t.base.Kind()), Commit: t.base.Commit(), Tree: string(t.base.Tree()), Files: t.base.Files(),

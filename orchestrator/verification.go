@@ -156,7 +156,11 @@ func (t *turn) runBaseline(ctx context.Context, i int) (verify.Base, sandbox.Res
 		return verify.Base{}, res, err
 	}
 	if t.Named != nil {
-		return t.Named.baseline(res), res, nil
+		seen := t.Named.baseline(res)
+		if t.reportPath() != "" {
+			res.Stdout = sandbox.Output{} // the report
+		}
+		return seen, res, nil
 	}
 	seen := verify.Baseline(res)
 	seen.Weak = weak
@@ -178,11 +182,19 @@ func (t *turn) onBase(ctx context.Context, name string, first bool, spec sandbox
 		}
 		made = before.Tree
 	}
+	if pattern := t.reportPath(); pattern != "" {
+		if err := shadow.Forget(pattern); err != nil {
+			return sandbox.Result{}, err
+		}
+	}
 	spec.Root, spec.WorkDir, spec.Home, spec.Enter, spec.Seen = shadow.Root(), t.Repo.Prefix(), shadow.Home(), sandbox.Entry(shadow.Enter()), t.seen()
 	spec.Env, spec.Network, spec.Ports = plan.Environment(t.Settings.Test), sandbox.NetworkNone, portsOf(t.ports, 0)
 	res, err := t.box(0, phaseBaseline).Run(ctx, spec)
 	if err != nil {
 		return res, err
+	}
+	if t.reportPath() != "" {
+		res = t.Named.report(res, t.leftIn(shadow))
 	}
 	if first {
 		if t.ownTraces, err = t.guardedTraces(ctx, shadow, made); err != nil {
@@ -294,6 +306,11 @@ func (l *life) askAfter(ctx context.Context, p Plugin, sealed *worktree.Sealed, 
 			outcome = candidate.Compromised // a candidate could write to the base
 		}
 		return kept, sandbox.Result{}, lifeEnds(outcome, "its verification shadow is not its tree (%s)", other)
+	}
+	if pattern := l.reportPath(); pattern != "" {
+		if err := shadow.Forget(pattern); err != nil {
+			return kept, sandbox.Result{}, lifeEnds(candidate.Infrastructure, "clear the place of its report: %v", err)
+		}
 	}
 	if err := l.watch.enter(ctx, n); err != nil {
 		return kept, sandbox.Result{}, lifeEnds(candidate.Infrastructure, "look at the repository: %v", err)

@@ -45,6 +45,8 @@ type Place struct {
 	Env     map[string]string // what the test needs; a plugin sees of it what its manifest names
 	Ports   sandbox.PortBlock
 	Started func(sandbox.Process)
+	// Left reads the files in which the process leaves a report, after it ended.
+	Left func() ([][]byte, error)
 }
 
 // Spec is the plugin's process. Its directory is there to be read; it has no

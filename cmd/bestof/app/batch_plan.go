@@ -55,7 +55,7 @@ func (a *app) planBatch(ctx context.Context, o *batchOptions, file fileConfig, h
 	}
 	p.limits, err = o.limits.limits(o.run, time.Now())
 	found("", err)
-	_, err = reportFormats(o.reports)
+	_, _, err = reportFormats(o.reports)
 	found("--test-report", err)
 	p.seats, _, err = seatsOf(o.run, file, counted)
 	found("", err)

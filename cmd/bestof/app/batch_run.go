@@ -81,7 +81,7 @@ func (o *batchOptions) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.exclude, "exclude", nil, "not these tasks: `ID,…` or globs (repeatable)")
 	f.StringVar(&o.shard, "shard", "", "only part `I/N` of the tasks")
 	f.StringVar(&o.shuffle, "shuffle", "", "another order, by the number `SEED`")
-	f.StringVar(&o.reports, "test-report", "auto", "how the test command reports single tests on stdout: auto | "+reportNames(" | "))
+	f.StringVar(&o.reports, "test-report", "auto", "how the test command reports single tests on stdout: auto | "+reportNames(" | ")+"; or `FORM:FILE`, in files that it makes, as in junit:target/surefire-reports/*.xml")
 	f.IntVar(&o.retries, "retries", 3, "how often a task is tried again after the host failed it")
 	f.DurationVar(&o.wait, "retry-wait", 5*time.Second, "before the first of these; it doubles")
 }

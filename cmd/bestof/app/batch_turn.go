@@ -48,12 +48,14 @@ func (p *batchPlan) turn(ctx context.Context, spec batch.Spec) (orchestrator.Con
 		cfg.Hidden.Files = append(cfg.Hidden.Files, worktree.Laid{Path: f.Path, Mode: mode, Data: f.Data})
 	}
 	if len(t.FailToPass)+len(t.PassToPass) > 0 {
-		formats, err := reportFormats(p.o.reports)
+		formats, file, err := reportFormats(p.o.reports)
 		if err != nil {
 			return cfg, err
 		}
-		cfg.Settings.Test = reporting(t.Test)
-		cfg.Named = &orchestrator.Named{Fail: t.FailToPass, Pass: t.PassToPass, Read: readReport(formats)}
+		if file == "" {
+			cfg.Settings.Test = reporting(t.Test)
+		}
+		cfg.Named = &orchestrator.Named{Fail: t.FailToPass, Pass: t.PassToPass, Read: readReport(formats, file != ""), File: file}
 		if len(t.FailToPass) == 0 {
 			cfg.Settings.Expect = orchestrator.ExpectPass
 		}
@@ -87,15 +89,22 @@ func (p *batchPlan) planTurn(ctx context.Context, spec batch.Spec) (orchestrator
 	return p.app.plan(ctx, &s, o, p.file, true)
 }
 
-// reportFormats are the forms of reports that a name stands for.
-func reportFormats(name string) ([]testreport.Format, error) {
-	if name == "auto" {
-		return testreport.Formats, nil
+// reportFormats are the forms of reports that a word means, FORM or FORM:FILE,
+// and the pattern of the files that hold them; "" when they are printed.
+func reportFormats(word string) ([]testreport.Format, string, error) {
+	name, file, inFile := strings.Cut(word, ":")
+	formats := testreport.Formats
+	if name != "auto" {
+		if formats = []testreport.Format{testreport.Format(name)}; !slices.Contains(testreport.Formats, formats[0]) {
+			return nil, "", fmt.Errorf("%q is not known: write auto, %s, or one of them with the file that the test makes, as in junit:build/report.xml", name, reportNames(", "))
+		}
 	}
-	if f := testreport.Format(name); slices.Contains(testreport.Formats, f) {
-		return []testreport.Format{f}, nil
+	if inFile {
+		if err := worktree.CheckLeft(file); err != nil {
+			return nil, "", err
+		}
 	}
-	return nil, fmt.Errorf("%q is not known: write auto, %s", name, reportNames(", "))
+	return formats, file, nil
 }
 
 func reportNames(between string) string {
@@ -106,27 +115,47 @@ func reportNames(between string) string {
 	return strings.Join(names, between)
 }
 
-// readReport reads single tests off what a test command printed: the first form
-// that has any counts.
-func readReport(formats []testreport.Format) func(stdout, stderr []byte) (func(string) (bool, bool), error) {
+// readReport reads single tests off what a test command printed, or off files
+// with a NUL between them: of each the first form that has any counts.
+func readReport(formats []testreport.Format, files bool) func(stdout, stderr []byte) (func(string) (bool, bool), error) {
 	return func(stdout, _ []byte) (func(string) (bool, bool), error) {
-		var last error
-		for _, f := range formats {
-			report, err := testreport.Parse(f, bytes.NewReader(stdout))
-			if err == nil && len(report.Results) > 0 {
-				return func(id string) (passed, reported bool) {
-					s := report.Of(id)
-					return s == testreport.Passed || s == testreport.Expected, s != testreport.Missing
-				}, nil
+		var all *testreport.Report
+		texts := [][]byte{stdout}
+		if files {
+			texts = bytes.Split(stdout, []byte{0})
+		}
+		for _, text := range texts {
+			report, err := parseReport(formats, text)
+			switch {
+			case err != nil:
+				return nil, err // a test that failed may be in what is not understood
+			case all == nil:
+				all = report
+			case report != nil:
+				all.Merge(report)
 			}
-			last = errors.Join(last, err)
 		}
-		if last == nil || errors.Is(last, testreport.ErrNoReport) {
-			// A run in which nothing came to run reports nothing.
-			return func(string) (bool, bool) { return false, false }, nil
-		}
-		return nil, last
+		return func(id string) (passed, reported bool) {
+			s := all.Of(id)
+			return s == testreport.Passed || s == testreport.Expected, s != testreport.Missing
+		}, nil
 	}
+}
+
+// parseReport is nil for a run in which nothing came to run.
+func parseReport(formats []testreport.Format, text []byte) (*testreport.Report, error) {
+	var last error
+	for _, f := range formats {
+		report, err := testreport.Parse(f, bytes.NewReader(text))
+		if err == nil && len(report.Results) > 0 {
+			return report, nil
+		}
+		last = errors.Join(last, err)
+	}
+	if last == nil || errors.Is(last, testreport.ErrNoReport) {
+		return nil, nil
+	}
+	return nil, last
 }
 
 // reporting adds to a test command what makes it report single tests, where
