@@ -20,6 +20,7 @@ import (
 	"github.com/bestof-dev/bestof/internal/argv"
 	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/orchestrator"
+	"github.com/bestof-dev/bestof/orchestrator/batch"
 	"github.com/bestof-dev/bestof/orchestrator/record"
 	"github.com/bestof-dev/bestof/orchestrator/schedule"
 	"github.com/bestof-dev/bestof/orchestrator/schedule/runner"
@@ -55,7 +56,10 @@ func (p *jobProgram) Plan(ctx context.Context, j schedule.Job, r schedule.Run, d
 	if err != nil {
 		return runner.Invocation{}, asStatus(err)
 	}
-	inv := runner.Invocation{Argv: []string{p.self, "-C", filepath.Join(j.Repository, f.Prefix), "--json"}, Dir: "/"}
+	inv := runner.Invocation{Argv: []string{p.self, "-C", filepath.Join(j.Repository, f.Prefix)}, Dir: "/"}
+	if !f.batch() {
+		inv.Argv = append(inv.Argv, "--json") // a batch's progress is then on stderr, for the log
+	}
 	if f.WorkDir != "" {
 		inv.Argv = append(inv.Argv, "--work-dir="+f.WorkDir)
 	}
@@ -259,6 +263,9 @@ func (p *jobProgram) Read(ctx context.Context, j schedule.Job, inv runner.Invoca
 func (p *jobProgram) readBatch(j schedule.Job, inv runner.Invocation) (runner.Produced, error) {
 	out := runner.Produced{Record: inv.Batch}
 	now, err := readStatus(inv.Batch)
+	if errors.Is(err, batch.ErrNone) {
+		err = fmt.Errorf("the batch did not begin: `bestof job logs %s` says why", j.Name)
+	}
 	if err != nil {
 		return out, err
 	}
