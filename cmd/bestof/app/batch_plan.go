@@ -147,7 +147,7 @@ func (a *app) resolveTasks(ctx context.Context, p *batchPlan, tasks []task.Task)
 	}
 	if o.mapFile != "" {
 		var err error
-		if places.Map, err = readMap(filepath.Join(a.dir, o.mapFile), o.mapFile); err != nil {
+		if places.Map, err = readMap(a.absolute(o.mapFile), o.mapFile); err != nil {
 			return nil, nil, err
 		}
 	}
