@@ -152,19 +152,25 @@ func (s *State) Choose(seq, winner int, reason string) error {
 }
 
 // Given are the input's own ids of tasks, by their ids here, where they differ.
-func (s *State) Given() (map[string]string, error) {
-	rows, err := s.db.Query(`SELECT id, json_extract(spec, '$.Task.Given') FROM tasks WHERE json_extract(spec, '$.Task.Given') <> ''`)
+func (s *State) Given() (map[string]string, error) { return s.words("$.Task.Given") }
+
+// Images are the images that tasks name, by their ids.
+func (s *State) Images() (map[string]string, error) { return s.words("$.Task.Image") }
+
+// words are what tasks have at a path of their specs, where they have it.
+func (s *State) words(path string) (map[string]string, error) {
+	rows, err := s.db.Query(`SELECT id, json_extract(spec, ?1) FROM tasks WHERE json_extract(spec, ?1) <> ''`, path)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	all := map[string]string{}
 	for rows.Next() {
-		var id, given string
-		if err := rows.Scan(&id, &given); err != nil {
+		var id, word string
+		if err := rows.Scan(&id, &word); err != nil {
 			return nil, err
 		}
-		all[id] = given
+		all[id] = word
 	}
 	return all, rows.Err()
 }

@@ -35,6 +35,7 @@ type Config struct {
 	Clock   Clock
 	Publish func(progress.Event) // in order, never concurrently; must not block for long
 	Drain   <-chan struct{}      // closed: what runs is finished, and nothing begins
+	Short   func() bool          // whether the disk has little room left; nil for never
 }
 
 // A Result is how a start of a batch ended.
@@ -97,6 +98,10 @@ func (b *batch) load() error {
 	if err != nil {
 		return err
 	}
+	images, err := b.State.Images()
+	if err != nil {
+		return err
+	}
 	b.sched = &schedule{limits: b.Limits}
 	started := progress.Started{Directory: b.State.Dir(), Tasks: len(rows), Jobs: b.Limits.slots()}
 	for _, r := range rows {
@@ -113,7 +118,7 @@ func (b *batch) load() error {
 			started.Failed++
 		default:
 			b.rows = append(b.rows, r)
-			b.sched.tasks = append(b.sched.tasks, taskState{after: r.After})
+			b.sched.tasks = append(b.sched.tasks, taskState{after: r.After, image: images[r.ID]})
 		}
 		b.counts[r.State]++
 	}
@@ -131,6 +136,11 @@ func (b *batch) load() error {
 func (b *batch) decide() {
 	drain := b.Drain
 	for {
+		if short := b.Short != nil && b.Short(); short != b.sched.short {
+			if b.sched.short = short; short && b.sched.images() > 1 {
+				b.notice("the disk has little room left: tasks of one image at a time")
+			}
+		}
 		d := b.sched.next(b.Clock.Now())
 		if b.fault != nil && d.act != done && d.act != refuse {
 			d = decision{act: stop}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -345,7 +346,8 @@ func TestBudget(t *testing.T) {
 	if r := s.run(s.config(Limits{Jobs: 2, Tokens: 500})); r.ExitCode != orchestrator.ExitOverBudget || r.Left != 2 {
 		t.Errorf("in flight: %+v, %s", r, s.states())
 	}
-	if costs, err := s.state.Costs(); err != nil || len(costs) == 0 || costs[0].Usage.Tokens() != 1000 {
+	costs, err = s.state.Costs()
+	if err != nil || !slices.ContainsFunc(costs, func(c Cost) bool { return c.Usage.Tokens() == 1000 }) { // the other may have been stopped first
 		t.Errorf("in flight: costs %+v, %v", costs, err)
 	}
 }

@@ -50,6 +50,7 @@ const (
 // A taskState is what the scheduler knows of a task.
 type taskState struct {
 	phase   phase
+	image   string             // of its containers, where it names one
 	since   int                // when it was opened, among the tasks
 	after   time.Time          // it is not opened before
 	asking  []int              // candidates that want to begin, in the order in which they asked
@@ -72,6 +73,8 @@ type schedule struct {
 	spent    orchestrator.Usage // by candidates that are done
 	most     orchestrator.Usage // of any candidate that is done and reported
 	draining bool               // nothing more begins
+	short    bool               // of disk: tasks of one image at a time
+	image    string             // of the task that was opened last
 }
 
 // An act is what a decision says to do.
@@ -153,10 +156,30 @@ func (s *schedule) fairest() (best int, found bool) {
 	return best, found
 }
 
-// first is the task that is opened next.
+// first is the task that is opened next. When the disk is short it is one of
+// the image that is in use, and one of another image only when no task is open.
 func (s *schedule) first(now time.Time) (int, bool) {
-	i := slices.IndexFunc(s.tasks, func(t taskState) bool { return t.phase == waiting && !t.after.After(now) })
-	return i, i >= 0
+	ready := func(t taskState) bool { return t.phase == waiting && !t.after.After(now) }
+	i := slices.IndexFunc(s.tasks, ready)
+	if !s.short || i < 0 {
+		return i, i >= 0
+	}
+	if same := slices.IndexFunc(s.tasks, func(t taskState) bool { return ready(t) && t.image == s.image }); same >= 0 {
+		return same, true
+	}
+	busy := slices.ContainsFunc(s.tasks, func(t taskState) bool { return t.phase == preparing || t.phase == open })
+	return i, !busy
+}
+
+// images is how many images the tasks that are not done name.
+func (s *schedule) images() int {
+	all := map[string]bool{}
+	for _, t := range s.tasks {
+		if t.phase != closed {
+			all[t.image] = true
+		}
+	}
+	return len(all)
 }
 
 // left reports whether any task waits to be opened, now or later.
@@ -252,7 +275,8 @@ func (s *schedule) wake(now time.Time) time.Time {
 // begun notes that a task was opened.
 func (s *schedule) begun(task int) {
 	s.opened++
-	s.tasks[task] = taskState{phase: preparing, since: s.opened, running: map[int]running{}}
+	s.image = s.tasks[task].image
+	s.tasks[task] = taskState{phase: preparing, image: s.image, since: s.opened, running: map[int]running{}}
 }
 
 // asked notes that a candidate wants to begin: its task is prepared.
@@ -305,8 +329,9 @@ func (s *schedule) learn(u orchestrator.Usage) {
 // ended notes that a task's run is over; again says that it is to be opened
 // once more, not before after.
 func (s *schedule) ended(task int, again bool, after time.Time) {
-	s.tasks[task] = taskState{phase: closed}
+	image := s.tasks[task].image
+	s.tasks[task] = taskState{phase: closed, image: image}
 	if again {
-		s.tasks[task] = taskState{phase: waiting, after: after}
+		s.tasks[task] = taskState{phase: waiting, image: image, after: after}
 	}
 }

@@ -195,3 +195,49 @@ func TestTimeIsUp(t *testing.T) {
 		t.Errorf("at last: %+v", d)
 	}
 }
+
+// TestScheduleOneImage: when the disk is short, no task is opened while one of
+// another image is open, those of one image follow each other, and all come to
+// their turn.
+func TestScheduleOneImage(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		images := rapid.SliceOfN(rapid.SampledFrom([]string{"", "a", "b", "c"}), 1, 12).Draw(t, "images")
+		s := newSchedule(len(images), Limits{Jobs: rapid.IntRange(1, 4).Draw(t, "jobs")})
+		s.short = true
+		kinds := map[string]bool{}
+		for i, image := range images {
+			s.tasks[i].image = image
+			kinds[image] = true
+		}
+		if n := s.images(); n != len(kinds) {
+			t.Fatalf("%d images, want %d", n, len(kinds))
+		}
+		changes, last, begun := 0, "", 0
+		var busy []int
+		for {
+			d := s.next(noon)
+			if d.act == begin && (len(busy) == 0 || rapid.Bool().Draw(t, "goes on")) {
+				for _, i := range busy {
+					if images[i] != images[d.task] {
+						t.Fatalf("a task of %q is opened beside one of %q", images[d.task], images[i])
+					}
+				}
+				if begun++; begun == 1 || images[d.task] != last {
+					changes++
+				}
+				last = images[d.task]
+				s.begun(d.task)
+				busy = append(busy, d.task)
+				continue
+			}
+			if len(busy) == 0 {
+				break
+			}
+			s.ended(busy[0], false, time.Time{})
+			busy = busy[1:]
+		}
+		if begun != len(images) || changes != len(kinds) {
+			t.Fatalf("%d of %d tasks were opened, the image changed %d times for %d", begun, len(images), changes, len(kinds))
+		}
+	})
+}

@@ -42,6 +42,14 @@ func (e *Engine) Fetcher(step func(text string)) images.Fetcher {
 	return images.Fetcher{Engine: e.sandbox.client, Step: step}
 }
 
+// Exists reports whether an image is on the engine or, with ask, in a registry.
+func (e *Engine) Exists(ctx context.Context, ref string, ask bool) (bool, error) {
+	if !ask {
+		return e.Fetcher(nil).Exists(ctx, ref, nil)
+	}
+	return e.Fetcher(nil).Exists(ctx, ref, e.sandbox.client)
+}
+
 // An Outfit is what programs find besides what their image has.
 type Outfit struct {
 	Env  []string // NAME=VALUE, on top of the image's own

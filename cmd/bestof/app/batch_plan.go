@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/candidate/sandbox/docker"
 	"github.com/bestof-dev/bestof/internal/argv"
 	"github.com/bestof-dev/bestof/internal/stricttoml"
 	"github.com/bestof-dev/bestof/internal/term"
@@ -151,8 +153,19 @@ func (a *app) resolveTasks(ctx context.Context, p *batchPlan, tasks []task.Task)
 			return nil, nil, err
 		}
 	}
-	w := &batchWorld{ctx: ctx, repos: map[string]*worktree.Repository{}}
+	w := &batchWorld{ctx: ctx, repos: map[string]*worktree.Repository{}, ask: !o.run.dryRun}
+	w.engine = sync.OnceValues(func() (*docker.Engine, error) {
+		return docker.Open(ctx, sandbox.Options{Environ: a.Environ}, docker.Options{})
+	})
+	defer w.close()
+	if o.run.sandbox != "docker" {
+		a.tellImages(tasks)
+		w.engine = nil
+	}
 	resolved, problems := task.Resolve(tasks, places, w)
+	if ref := o.run.image.ref; ref != "" && w.engine != nil && slices.ContainsFunc(tasks, func(t task.Task) bool { return t.Image == "" }) {
+		problems = append(problems, task.Missing("--image", ref, w)...)
+	}
 	problems = append(problems, p.reach(ctx, w, tasks, resolved)...)
 	var specs []batch.Spec
 	common, err := splitCommand("--test", o.run.test)
@@ -238,8 +251,19 @@ func readMap(path, shown string) (map[string]string, error) {
 
 // A batchWorld looks at repositories.
 type batchWorld struct {
-	ctx   context.Context
-	repos map[string]*worktree.Repository
+	ctx    context.Context
+	repos  map[string]*worktree.Repository
+	engine func() (*docker.Engine, error) // nil where images are not used
+	opened bool
+	ask    bool // registries too
+}
+
+func (w *batchWorld) close() {
+	if w.opened {
+		if e, err := w.engine(); err == nil {
+			_ = e.Close()
+		}
+	}
 }
 
 func (w *batchWorld) open(dir string) (*worktree.Repository, error) {
@@ -278,8 +302,32 @@ func (w *batchWorld) Commit(dir, rev string) (string, error) {
 	return id, nil
 }
 
-// Image implements task.World. The engine looks for images when it has to.
-func (w *batchWorld) Image(string) (bool, error) { return true, nil }
+// Image implements task.World: images are pulled when they are needed, and must
+// be there to be pulled.
+func (w *batchWorld) Image(reference string) (bool, error) {
+	if w.engine == nil {
+		return true, nil
+	}
+	w.opened = true
+	e, err := w.engine()
+	if err != nil {
+		return false, err
+	}
+	return e.Exists(w.ctx, reference, w.ask)
+}
+
+// tellImages says of tasks that name images that nothing uses them.
+func (a *app) tellImages(tasks []task.Task) {
+	n := 0
+	for _, t := range tasks {
+		if t.Image != "" {
+			n++
+		}
+	}
+	if n > 0 {
+		a.warn("%d tasks name an image, which only --sandbox docker uses", n)
+	}
+}
 
 // limits checks and reads what a start may use.
 func (o *limitOptions) limits(r runOptions, now time.Time) (batch.Limits, error) {
@@ -306,8 +354,8 @@ func (o *limitOptions) limits(r runOptions, now time.Time) (batch.Limits, error)
 	for _, size := range []struct {
 		flag, text string
 		to         *int64
-	}{{"--memory", r.image.memory, &l.Need.Memory}, {"--machine-memory", o.memory, &l.Memory}} {
-		if size.text == "" {
+	}{{"--memory", r.image.memory, &l.Need.Memory}, {"--machine-memory", o.memory, &l.Memory}, {"--disk-short", o.disk, &o.room}} {
+		if size.text == "" || size.text == "0" {
 			continue
 		}
 		if *size.to, err = parseSize(size.text); err != nil {
@@ -315,6 +363,17 @@ func (o *limitOptions) limits(r runOptions, now time.Time) (batch.Limits, error)
 		}
 	}
 	return l, nil
+}
+
+// short reports whether less space is free than there should be, where shadows
+// are or where the batch is.
+func (p *batchPlan) short() bool {
+	for _, dir := range []string{p.site.scratch, p.dir} {
+		if free, err := freeBytes(dir); err == nil && free < p.o.limits.room {
+			return true
+		}
+	}
+	return false
 }
 
 // printBatchPlan says what a batch would do and the most that it could take.

@@ -282,15 +282,16 @@ func (a *app) batchRejudgeCommand() *cobra.Command {
 		Use:   "rejudge [flags] DIR",
 		Short: "Choose winners again, by another order of ranking",
 		Long: `Judges the recorded candidates of every task again and says which winners would be
-other ones. Nothing is run. With --keep the batch takes them.`,
+other ones. Nothing is run. Without --rank the order is that with which the batch
+was run. With --keep the batch takes the winners.`,
 		Example: "  bestof batch rejudge out --rank binary-size,throughput:higher\n  bestof batch rejudge out --keep",
 		Args:    oneDirectory,
-		RunE: func(_ *cobra.Command, args []string) error {
-			return a.batchRejudge(args[0], rank, keep)
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.batchRejudge(args[0], rank, c.Flags().Changed("rank"), keep)
 		},
 		ValidArgsFunction: completeDirectories,
 	}
-	c.Flags().StringSliceVar(&rank, "rank", nil, "`MEASUREMENTS` that rank before the size of the change, each better when lower, or NAME:higher")
+	c.Flags().StringSliceVar(&rank, "rank", nil, "`MEASUREMENTS` that rank before the size of the change, each better when lower, or NAME:higher (default those of the batch)")
 	c.Flags().BoolVar(&keep, "keep", false, "keep the winners that are chosen now")
 	return c
 }
@@ -302,7 +303,7 @@ type rejudged struct {
 	Is  int    `json:"is"`
 }
 
-func (a *app) batchRejudge(name string, rank []string, keep bool) (err error) {
+func (a *app) batchRejudge(name string, rank []string, other, keep bool) (err error) {
 	goals, err := fileConfig{Rank: rankSettings{Measurements: rank}}.goals()
 	if err != nil {
 		return err
@@ -318,7 +319,9 @@ func (a *app) batchRejudge(name string, rank []string, keep bool) (err error) {
 		if !ok || r.State != batch.Done {
 			continue
 		}
-		doc.Settings.Rank = goals
+		if other {
+			doc.Settings.Rank = goals
+		}
 		again, _ := orchestrator.Rejudge(doc)
 		judged++
 		is := 0

@@ -28,7 +28,7 @@ const (
 )
 
 // perStart are flags that belong to a start of a batch and not to the batch.
-var perStart = []string{"jobs", "out", "dry-run", "budget-wall", "budget-tokens", "budget-usd", "machine-cpus", "machine-memory"}
+var perStart = []string{"jobs", "out", "dry-run", "budget-wall", "budget-tokens", "budget-usd", "machine-cpus", "machine-memory", "disk-short"}
 
 // settings is what the batch keeps, so that it goes on as it began.
 func (p *batchPlan) settings(flags *pflag.FlagSet) (map[string]string, error) {

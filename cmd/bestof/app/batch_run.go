@@ -49,6 +49,8 @@ type limitOptions struct {
 	usd    float64
 	cpus   float64
 	memory string
+	disk   string
+	room   int64 // what disk says
 }
 
 func (o *limitOptions) addFlags(f *pflag.FlagSet) {
@@ -56,6 +58,7 @@ func (o *limitOptions) addFlags(f *pflag.FlagSet) {
 	f.Int64Var(&o.tokens, "budget-tokens", 0, "tokens for the whole batch, where agents report them (default none)")
 	f.Float64Var(&o.usd, "budget-usd", 0, "US dollars for the whole batch, where agents report what they cost (default none)")
 	f.Float64Var(&o.cpus, "machine-cpus", 0, "processors of this machine that candidates may share; with --cpus of each (default all)")
+	f.StringVar(&o.disk, "disk-short", "20GB", "with less free space than this, only tasks of one image are open at a time; 0 for never")
 	f.StringVar(&o.memory, "machine-memory", "", "memory that candidates may share, for example 32GB; with --memory of each")
 }
 
@@ -195,7 +198,7 @@ func (a *app) startBatch(ctx context.Context, p *batchPlan, state *batch.State) 
 	result, runErr := batch.Run(context.WithoutCancel(ctx), batch.Config{
 		State: state, Records: records, Turn: p.turn, NewID: func() string { return record.NewID(time.Now(), randomNumber()) },
 		Limits: p.limits, Seats: len(p.seats), Retries: p.o.retries, Backoff: backoff(p.o.wait),
-		Clock: batch.Clock{Now: time.Now, After: time.After}, Publish: watch.ofBatch(show.Publish), Drain: ctx.Done(),
+		Clock: batch.Clock{Now: time.Now, After: time.After}, Publish: watch.ofBatch(show.Publish), Drain: ctx.Done(), Short: p.short,
 	})
 	if err := show.Close(); err != nil && runErr == nil {
 		runErr = fmt.Errorf("show the batch: %w", err)

@@ -171,17 +171,26 @@ func kernelCheck() check {
 
 func diskCheck(dir string) check {
 	c := check{Name: "disk"}
-	var s unix.Statfs_t
-	if err := unix.Statfs(dir, &s); err != nil {
+	free, err := freeBytes(dir)
+	if err != nil {
 		c.Detail = err.Error()
 		return c
 	}
-	free := int64(s.Bavail) * s.Bsize
 	c.OK, c.Detail = free >= littleDisk, fmt.Sprintf("%s free in %s", formatSize(free), dir)
 	if !c.OK {
 		c.Remedy = "Free some space, run `bestof gc`, or choose another place with --work-dir."
 	}
 	return c
+}
+
+// freeBytes is how much space the file system of a directory has left for this
+// user.
+func freeBytes(dir string) (int64, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return 0, err
+	}
+	return int64(s.Bavail) * s.Bsize, nil
 }
 
 // agentChecks says which agents could be used.

@@ -189,7 +189,7 @@ func TestResolve(t *testing.T) {
 	}
 	wantLines := []string{
 		`in:5: 5: the repository "/r/own/b.git" has no commit "c2": fetch it there first`,
-		`in:5: 5: there is no image "none": pull or build it first`,
+		`in:5: 5: there is no image "none", neither here nor in a registry that lets it be pulled: pull or build it first`,
 		`in:6: 6: there is no repository "own/gone": looked at "/r/own/gone", "/r/own/gone.git", "/r/own__gone", "/r/own__gone.git"`,
 		`in:7: 7: it names no repository: give --repo DIR`,
 		`in:8: 8: the repository at "/broken": permission denied`,

@@ -150,6 +150,15 @@ func Resolve(tasks []Task, places Places, world World) ([]Resolved, []Problem) {
 	return out, r.all()
 }
 
+// Missing says what is wrong with an image that is not a task's own.
+func Missing(where, reference string, world World) []Problem {
+	r := resolver{world: world, images: map[string]string{}}
+	if fault := r.image(reference); fault != "" {
+		r.add(where, "%s", fault)
+	}
+	return r.all()
+}
+
 type found struct {
 	place  Place
 	commit string
@@ -232,7 +241,7 @@ func (r *resolver) image(reference string) string {
 	case err != nil:
 		fault = fmt.Sprintf("the image %s: %v", quote(reference), err)
 	case !there:
-		fault = fmt.Sprintf("there is no image %s: pull or build it first", quote(reference))
+		fault = fmt.Sprintf("there is no image %s, neither here nor in a registry that lets it be pulled: pull or build it first", quote(reference))
 	}
 	r.images[reference] = fault
 	return fault
