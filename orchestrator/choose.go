@@ -222,9 +222,8 @@ func Equal(doc record.Document) [][]int {
 // contenders are the candidates as the ranking knows them. met reports whether
 // any of them is known to be right.
 func contenders(doc record.Document) (all []judge.Contender, met bool) {
-	preferred := preferences(doc)
 	for _, c := range doc.Candidates {
-		k := judge.Contender{Number: c.Number, Preferred: preferred[c.Number]}
+		k := judge.Contender{Number: c.Number}
 		if c.Change != nil {
 			k.Eligible = c.Outcome == candidate.Met || doc.Settings.AllowUndecided && c.Outcome == candidate.Undecided
 			k.Normalised, k.Tree = c.Change.Normalised, c.Change.Tree
@@ -246,35 +245,39 @@ func contenders(doc record.Document) (all []judge.Contender, met bool) {
 	return all, met
 }
 
-// preferences counts, by candidate, the others that advice put below it. Who
-// has the very tree of one that was asked about has its count.
-func preferences(doc record.Document) map[int]int {
-	if doc.Advice == nil {
-		return nil
+// prefer gives contenders what a record's advice says of them: how many others
+// it put below each. Records come from anywhere, so what advice says counts once
+// for each pair, and only between the best whom the rule ranks equal. Who has
+// the very tree of one that was asked about has its count.
+func prefer(all []judge.Contender, doc record.Document) {
+	equal := judge.Equals(all, doc.Settings.Rank)
+	if doc.Advice == nil || len(equal) == 0 {
+		return
 	}
-	won := map[int]int{}
+	asked := func(number int) bool { return slices.Contains(equal[0], number) }
+	won, heard := map[int]int{}, map[[2]int]bool{}
 	for _, p := range doc.Advice.Pairs {
-		if p.Better == p.First || p.Better == p.Second {
+		pair := [2]int{min(p.First, p.Second), max(p.First, p.Second)}
+		if pair[0] != pair[1] && asked(p.First) && asked(p.Second) && !heard[pair] && (p.Better == p.First || p.Better == p.Second) {
+			heard[pair] = true
 			won[p.Better]++
 		}
 	}
 	of := map[string]int{}
-	for _, c := range doc.Candidates {
-		if c.Change != nil {
-			of[c.Change.Tree] = max(of[c.Change.Tree], won[c.Number])
+	for _, k := range all {
+		of[k.Tree] = max(of[k.Tree], won[k.Number])
+	}
+	for i := range all {
+		if all[i].Tree != "" {
+			all[i].Preferred = of[all[i].Tree]
 		}
 	}
-	for _, c := range doc.Candidates {
-		if c.Change != nil {
-			won[c.Number] = of[c.Change.Tree]
-		}
-	}
-	return won
 }
 
 // Choose ranks the candidates of a record by their outcomes.
 func Choose(doc record.Document) Choice {
 	all, anyMet := contenders(doc)
+	prefer(all, doc)
 	r := judge.Rank(all, doc.Settings.Rank)
 	choice := Choice{Ranking: []record.Rank{}, Tie: r.Tie, Reason: r.Reason}
 	for _, p := range r.Places {
