@@ -60,17 +60,3 @@ func Pieces(rows []Row) [][]Row {
 	}
 	return out
 }
-
-// Turned are the rows with the other label expected: what answers both ways
-// right has read the answer.
-func Turned(rows []Row) []Row {
-	out := slices.Clone(rows)
-	for i, r := range out {
-		label := First
-		if r.Expected[Question] == First {
-			label = Second
-		}
-		out[i].Expected = map[string]string{Question: label}
-	}
-	return out
-}

@@ -189,14 +189,6 @@ func TestRivals(t *testing.T) {
 	}
 }
 
-func TestTurned(t *testing.T) {
-	rows := Rows([]Choice{choice(run("aaaaaaaaaa", "r", "fix", 1, 1, 2), Kept, 1, 2)})
-	turned := Turned(rows)
-	if turned[0].Expected[Question] == rows[0].Expected[Question] || turned[0].State != rows[0].State || Turned(turned)[0].Expected[Question] != rows[0].Expected[Question] {
-		t.Errorf("%+v of %+v", turned, rows)
-	}
-}
-
 func TestParseReport(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"checkpoint":"/c","questions":{"better":{"n":9,"correct":7,"accuracy":0.78}}}`:                                              "",

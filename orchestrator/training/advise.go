@@ -2,7 +2,6 @@ package training
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/bestof-dev/bestof/internal/term"
 	"github.com/bestof-dev/bestof/orchestrator/record"
 	"github.com/bestof-dev/bestof/orchestrator/tiebreak"
-	"github.com/bestof-dev/bestof/plugin/tool/train"
 )
 
 // adviceLimit bounds how long a run waits for advice.
@@ -56,7 +54,7 @@ func (s Shelf) answer(ctx context.Context, h Host, m Model, rows []tiebreak.Row,
 	}
 	defer t.Close()
 	for i, r := range rows {
-		better, err := preferred(ctx, t, m.Checkpoint, r, dir)
+		better, err := ask(ctx, t, m.Checkpoint, r, dir)
 		if err != nil {
 			return err
 		}
@@ -65,13 +63,4 @@ func (s Shelf) answer(ctx context.Context, h Host, m Model, rows []tiebreak.Row,
 		}
 	}
 	return nil
-}
-
-func preferred(ctx context.Context, t *train.Trainer, checkpoint string, r tiebreak.Row, dir string) (string, error) {
-	first, err := evaluate(ctx, t, checkpoint, []tiebreak.Row{tiebreak.Supposing(r, tiebreak.First)}, dir)
-	second, err2 := evaluate(ctx, t, checkpoint, []tiebreak.Row{tiebreak.Supposing(r, tiebreak.Second)}, dir)
-	if err := errors.Join(err, err2); err != nil {
-		return "", err
-	}
-	return tiebreak.Answer(first, second)
 }

@@ -63,7 +63,7 @@ func Prepare(rows []tiebreak.Row, seed string) Plan {
 type Outcome struct {
 	Plan      Plan   `json:"plan"`
 	Model     Model  `json:"model"`
-	Directory string `json:"directory"` // rows, what the trainer wrote, training.json
+	Directory string `json:"directory"` // the rows to train on, what the trainer wrote, training.json
 }
 
 // Train runs a trainer on a plan's rows, scores what it made on those held out
@@ -142,10 +142,6 @@ func (s Shelf) train(ctx context.Context, h Host, file tool.File, p Plan, dir st
 	if m.SHA256, err = hashCheckpoint(m.Checkpoint); err != nil {
 		return err
 	}
-	// Only now, so that training could not read them.
-	if err := writeRows(filepath.Join(dir, "heldout.jsonl"), p.split.Held); err != nil {
-		return err
-	}
 	h.say("%s is scored on %d held out rows", file.Name, p.Held)
 	scores, err := score(ctx, t, m.Checkpoint, p.pieces, dir)
 	if err != nil {
@@ -206,32 +202,44 @@ func (h Host) say(format string, args ...any) {
 	}
 }
 
-// score asks for each piece of work twice, the second time with the other
-// labels expected: a row that is right both times was answered by reading what
-// was expected.
+// score asks about each row held out. No answer that is right is ever written
+// where a trainer can read it: not for the asking, nor for a later training,
+// which holds out the same pieces of work.
 func score(ctx context.Context, t *train.Trainer, checkpoint string, pieces [][]tiebreak.Row, dir string) ([]tiebreak.Score, error) {
 	scores := make([]tiebreak.Score, len(pieces))
 	for i, rows := range pieces {
-		var err error
-		if scores[i], err = evaluate(ctx, t, checkpoint, rows, dir); err != nil {
-			return nil, err
-		}
-		turned, err := evaluate(ctx, t, checkpoint, tiebreak.Turned(rows), dir)
-		if err != nil {
-			return nil, err
-		}
-		if scores[i].Correct+turned.Correct != len(rows) {
-			return nil, fmt.Errorf("of %d rows it answered %d right, and %d with the other answers expected: its answers depend on what is expected of them", len(rows), scores[i].Correct, turned.Correct)
+		for _, r := range rows {
+			answer, err := ask(ctx, t, checkpoint, r, dir)
+			if err != nil {
+				return nil, err
+			}
+			scores[i].N++
+			if answer == r.Expected[tiebreak.Question] {
+				scores[i].Correct++
+			}
 		}
 	}
 	return scores, nil
 }
 
-// evaluate asks about some rows. All of them must be answered.
-func evaluate(ctx context.Context, t *train.Trainer, checkpoint string, rows []tiebreak.Row, dir string) (tiebreak.Score, error) {
+// ask is a model's answer about one row. It is asked twice, with the one answer
+// supposed and with the other.
+func ask(ctx context.Context, t *train.Trainer, checkpoint string, r tiebreak.Row, dir string) (string, error) {
+	var scores [2]tiebreak.Score
+	for i, label := range []string{tiebreak.First, tiebreak.Second} {
+		var err error
+		if scores[i], err = evaluate(ctx, t, checkpoint, tiebreak.Supposing(r, label), dir); err != nil {
+			return "", err
+		}
+	}
+	return tiebreak.Answer(scores[0], scores[1])
+}
+
+// evaluate has the trainer score its model on one row, which must be answered.
+func evaluate(ctx context.Context, t *train.Trainer, checkpoint string, r tiebreak.Row, dir string) (tiebreak.Score, error) {
 	path := filepath.Join(dir, "asked.jsonl")
 	defer os.Remove(path)
-	if err := writeRows(path, rows); err != nil {
+	if err := writeRows(path, []tiebreak.Row{r}); err != nil {
 		return tiebreak.Score{}, err
 	}
 	text, err := t.Evaluate(ctx, checkpoint, path)
@@ -243,8 +251,8 @@ func evaluate(ctx context.Context, t *train.Trainer, checkpoint string, rows []t
 		return tiebreak.Score{}, fmt.Errorf("what evaluate returned is %w", err)
 	}
 	got, ok := report.Questions[tiebreak.Question]
-	if !ok || got.N != len(rows) {
-		return tiebreak.Score{}, fmt.Errorf("it answered %d of %d rows of the question %q", got.N, len(rows), tiebreak.Question)
+	if !ok || got.N != 1 {
+		return tiebreak.Score{}, fmt.Errorf("it answered %d of 1 rows of the question %q", got.N, tiebreak.Question)
 	}
 	return got, nil
 }

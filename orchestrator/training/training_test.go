@@ -2,6 +2,7 @@ package training
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -87,7 +88,7 @@ func TestReferenceTrainer(t *testing.T) {
 	if err != nil || !out.Model.Promotion.Promote || out.Model.Promotion.Score.Accuracy() < 0.9 {
 		t.Fatalf("%v: %+v", err, out.Model)
 	}
-	for _, name := range []string{"train.jsonl", "heldout.jsonl", "out/model.json", "training.json"} {
+	for _, name := range []string{"train.jsonl", "out/model.json", "training.json"} {
 		if info, err := os.Stat(filepath.Join(out.Directory, name)); err != nil || info.Mode().Perm()&0o077 != 0 && name != "out/model.json" {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -144,14 +145,17 @@ def answer(checkpoint, rows_path, right):
     return {"checkpoint": checkpoint, "questions": {"better": {"n": n, "correct": c, "accuracy": c / n}}}
 `
 	for name, test := range map[string]struct{ source, want string }{
-		"reads what is expected": {keep + "def evaluate(c, p): return answer(c, p, lambda r: 1)", "depend on what is expected"},
+		"reads what is expected": {keep + "def evaluate(c, p): return answer(c, p, lambda r: 1)", "answers a pair with 1 and 1 right"},
 		"always first":           {keep + "def evaluate(c, p): return answer(c, p, lambda r: r['expected']['better'] == 'first')", "not surely better"},
 		"says more than it was asked": {keep + `
 def evaluate(c, p):
-    return {"checkpoint": c, "questions": {"better": {"n": 100000, "correct": 100000}}}`, "answered 100000 of"},
+    return {"checkpoint": c, "questions": {"better": {"n": 100000, "correct": 100000}}}`, "answered 100000 of 1 rows"},
 		"another question": {keep + `
 def evaluate(c, p):
-    return {"checkpoint": c, "questions": {"other": {"n": 1, "correct": 1}}}`, "answered 0 of"},
+    return {"checkpoint": c, "questions": {"other": {"n": 1, "correct": 1}}}`, "answered 0 of 1 rows"},
+		"remembers what was expected first": {keep + `
+seen = {}
+def evaluate(c, p): return answer(c, p, lambda r: seen.setdefault(r["state"], r["expected"]["better"]) == r["expected"]["better"])`, "not surely better"},
 		"changes its checkpoint": {keep + `
 def evaluate(c, p):
     open(c, "a").write("x")
@@ -233,5 +237,45 @@ func TestCheckpointDirectory(t *testing.T) {
 	}
 	if _, err := hashCheckpoint(dir); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a link: %v", err)
+	}
+}
+
+// TestNothingHeldOutIsLeftToRead: a trainer that reads every file of this and of
+// earlier trainings finds no row that is held out.
+func TestNothingHeldOutIsLeftToRead(t *testing.T) {
+	const looks = `
+import json, os
+def train(rows_path, out_dir):
+    top, known = os.path.dirname(os.path.dirname(os.path.dirname(out_dir))), {}
+    for directory, _, names in os.walk(top):
+        for name in names:
+            for line in open(os.path.join(directory, name), errors="replace"):
+                try:
+                    row = json.loads(line)
+                    known[row["state"]] = row["expected"]["better"]
+                except (ValueError, KeyError, TypeError):
+                    pass
+    path = os.path.join(out_dir, "m")
+    json.dump(known, open(path, "w"))
+    return {"checkpoint": path, "questions": {}}
+def evaluate(checkpoint, rows_path):
+    known, (row,) = json.load(open(checkpoint)), [json.loads(l) for l in open(rows_path)]
+    return {"checkpoint": checkpoint, "questions": {"better": {"n": 1, "correct": int(known.get(row["state"], "first") == row["expected"]["better"])}}}
+`
+	s, h := Open(t.TempDir()), host(t, map[tool.Name]string{"looks": looks})
+	plan := Prepare(rows(60), "seed")
+	for range 2 {
+		out, err := s.Train(t.Context(), h, h.file(t, "looks"), plan)
+		if err != nil || out.Model.Promotion.Promote {
+			t.Fatalf("%v: %+v", err, out.Model.Promotion)
+		}
+		known, err := os.ReadFile(out.Model.Checkpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var found map[string]string
+		if err := json.Unmarshal(known, &found); err != nil || len(found) != plan.Train {
+			t.Errorf("%v: it found %d rows, and %d are its own", err, len(found), plan.Train)
+		}
 	}
 }
