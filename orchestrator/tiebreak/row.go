@@ -210,8 +210,8 @@ func text(s State) string {
 }
 
 // grouped names, for each choice, the piece of work that it is about: runs of
-// one repository with one task, of one base with one task, and runs that revise
-// one another, are the same piece.
+// one repository with one task, of one base or commit with one task, and runs
+// that revise one another, are the same piece.
 func grouped(choices []Choice) []string {
 	parent := make([]int, len(choices))
 	for i := range parent {
@@ -237,9 +237,12 @@ func grouped(choices []Choice) []string {
 		task := strings.Join(strings.Fields(d.Task), " ")
 		join(i, "repository\x00"+string(d.Repo.Root)+"\x00"+task)
 		join(i, "base\x00"+d.Base.Tree+"\x00"+task)
-		join(i, "run\x00"+string(d.Repo.Root)+"\x00"+d.Run)
+		if d.Base.Commit != "" { // also where the repository was moved since
+			join(i, "commit\x00"+d.Base.Commit+"\x00"+task)
+		}
+		join(i, "run\x00"+d.Run)
 		if d.RevisionOf != "" {
-			join(i, "run\x00"+string(d.Repo.Root)+"\x00"+d.RevisionOf)
+			join(i, "run\x00"+d.RevisionOf)
 		}
 	}
 	least := map[int]string{}

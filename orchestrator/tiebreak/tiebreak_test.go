@@ -108,6 +108,20 @@ func TestNoContent(t *testing.T) {
 
 // TestDivideKeepsWorkTogether: no piece of work is on both sides, and what is
 // held out stays held out when more is known.
+// TestAMovedRepositoryIsTheSameWork: where a repository is does not make another
+// piece of work of the same task on the same commit, nor of a run that is revised.
+func TestAMovedRepositoryIsTheSameWork(t *testing.T) {
+	before, after := run("run0000001", "/old", "task", 1, 1, 2), run("run0000002", "/new", "task", 1, 3, 4)
+	before.Base, after.Base = record.Base{Commit: "c", Tree: "t"}, record.Base{Commit: "c", Tree: "u"}
+	revised := run("run0000003", "/elsewhere", "another text", 1, 5, 6)
+	revised.RevisionOf = before.Run
+	other := run("run0000004", "/old", "another task", 1, 7, 8)
+	rows := Rows([]Choice{choice(before, Kept, 1, 2), choice(after, Kept, 1, 2), choice(revised, Kept, 1, 2), choice(other, Kept, 1, 2)})
+	if pieces := Pieces(rows); len(rows) != 4 || len(pieces) != 2 {
+		t.Errorf("%d rows about %d pieces of work", len(rows), len(pieces))
+	}
+}
+
 func TestDivideKeepsWorkTogether(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var choices []Choice
