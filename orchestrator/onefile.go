@@ -17,6 +17,7 @@ import (
 
 	"github.com/bestof-dev/bestof/candidate/agent"
 	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/internal/argv"
 	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/internal/term"
 	"github.com/bestof-dev/bestof/mcp"
@@ -40,7 +41,8 @@ type OneFile struct {
 	// Drafts are the zones in which a candidate's proposals lie, at dir.
 	Drafts func(dir string) (*tool.Zones, error)
 	// Propose puts a proposal of the winner into the operator's pending zone
-	// and says what came of it. Nil proposes nothing.
+	// and says what came of it. Nil leaves it in the record, and says how it is
+	// taken from there.
 	Propose func(context.Context, tool.Name, []byte) (string, error)
 }
 
@@ -284,7 +286,7 @@ const draftsDir = "tools/pending"
 // propose puts what the winner proposed before the operator, and says so. What
 // others proposed stays in the record.
 func (t *turn) propose(ctx context.Context, winner int) {
-	if t.OneFile == nil || t.OneFile.Propose == nil {
+	if t.OneFile == nil {
 		return
 	}
 	for _, c := range t.doc.Candidates {
@@ -302,6 +304,9 @@ func (t *turn) propose(ctx context.Context, winner int) {
 }
 
 func (t *turn) proposeOne(ctx context.Context, p record.ProposedTool) (string, error) {
+	if t.OneFile.Propose == nil {
+		return fmt.Sprintf("it is kept there and nowhere else: %s puts it into pending/", argv.Join([]string{"bestof", "tool", "create", p.Name, filepath.Join(t.Record.Path(), p.File)})), nil
+	}
 	root, err := os.OpenRoot(t.Record.Path())
 	if err != nil {
 		return "", err

@@ -102,4 +102,11 @@ func TestWhatIsProposedIsWhatWasWritten(t *testing.T) {
 	if len(got) != 1 || got[0] != "x one" {
 		t.Errorf("%q", got)
 	}
+	s.cfg.OneFile.Propose = nil
+	if words, err := tn.proposeOne(t.Context(), p); err != nil || !strings.Contains(words, "bestof tool create x "+s.cfg.Record.Path()) {
+		t.Errorf("%q, %v", words, err)
+	}
+	if len(got) != 1 {
+		t.Errorf("where nothing is proposed: %q", got)
+	}
 }

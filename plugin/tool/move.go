@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -84,7 +86,7 @@ func (z *Zones) Create(ctx context.Context, name Name, source string) (Written, 
 	}
 	_, err = root.Lstat(name.File())
 	updated := err == nil
-	if err := install(root, name.File(), t.Bytes, 0o600); err != nil {
+	if err := install(root, name.File(), t.Bytes); err != nil {
 		return Written{}, fmt.Errorf("write %s: %w", z.Path(Pending, name), err)
 	}
 	t.Path = z.Path(Pending, name)
@@ -145,7 +147,9 @@ func (z *Zones) Approve(ctx context.Context, name Name, shown Hash) (Approved, e
 	}
 	out := Approved{Tool: t}
 	out.Tool.Path = z.Path(Live, name)
-	if old, err := z.Find(Live, name); err == nil && old.SHA256 != t.SHA256 {
+	old, err := z.Find(Live, name)
+	same := err == nil && old.SHA256 == t.SHA256
+	if err == nil && !same {
 		if out.Kept, err = z.keep(old); err != nil {
 			return Approved{}, err
 		}
@@ -155,7 +159,14 @@ func (z *Zones) Approve(ctx context.Context, name Name, shown Hash) (Approved, e
 	}
 	// A new file of those bytes: whoever still has the pending one open for
 	// writing reaches that one and not what is live.
-	if err := install(live, name.File(), t.Bytes, 0o600); err != nil {
+	put := install
+	if out.Replaced == nil && !same {
+		put = add
+	}
+	switch err := put(live, name.File(), t.Bytes); {
+	case errors.Is(err, fs.ErrExist):
+		return Approved{}, refuse(name, "%s was written at the same moment, and stays", out.Tool.Path)
+	case err != nil:
 		return Approved{}, fmt.Errorf("write %s: %w", out.Tool.Path, err)
 	}
 	return out, z.take(Pending, pending)
@@ -169,17 +180,17 @@ func (z *Zones) take(zone Zone, f File) error {
 		return err
 	}
 	defer root.Close()
-	aside := temporary()
-	if err := root.Rename(f.Name.File(), aside); err != nil {
+	file, aside := filepath.Base(f.Path), temporary()
+	if err := root.Rename(file, aside); err != nil {
 		return plainly(err)
 	}
 	if b, err := readFile(root, aside); err == nil && HashOf(b) == f.SHA256 {
 		return errors.Join(root.Remove(aside), syncRoot(root))
 	}
-	if err := root.Link(aside, f.Name.File()); err != nil {
-		return fmt.Errorf("%s was written at the same moment: what it was then is %s", z.Path(zone, f.Name), filepath.Join(root.Name(), aside))
+	if err := root.Link(aside, file); err != nil {
+		return fmt.Errorf("%s was written at the same moment: what it was then is %s", f.Path, filepath.Join(root.Name(), aside))
 	}
-	return errors.Join(root.Remove(aside), refuse(f.Name, "%s was changed at the same moment, and stays", z.Path(zone, f.Name)))
+	return errors.Join(root.Remove(aside), refuse(f.Name, "%s was changed at the same moment, and stays", f.Path))
 }
 
 // Disable moves a file into disabled/, where it is hidden and kept. kept is
@@ -227,7 +238,7 @@ func (z *Zones) keep(f File) (string, error) {
 			return "", fmt.Errorf("%s: %w", at, err)
 		}
 	}
-	if err := install(root, f.Name.File(), f.Bytes, 0o600); err != nil {
+	if err := install(root, f.Name.File(), f.Bytes); err != nil {
 		return "", fmt.Errorf("write %s: %w", at, err)
 	}
 	return at, nil
@@ -238,7 +249,7 @@ func (z *Zones) keep(f File) (string, error) {
 func number(root *os.Root, name Name) error {
 	for i := 1; i < 10_000; i++ {
 		// A hard link never replaces what is there.
-		err := root.Link(name.File(), fmt.Sprintf("%s.%d", name.File(), i))
+		err := root.Link(name.File(), numbered(name, i))
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
@@ -247,8 +258,9 @@ func number(root *os.Root, name Name) error {
 	return errors.New("there are too many older ones: remove some")
 }
 
-// Enable makes a disabled file live again, when no other of its name is.
-func (z *Zones) Enable(ctx context.Context, name Name) (Tool, error) {
+// Enable makes a disabled file live again, when no other of its name is. A
+// version above 0 is that of an older file, NAME.py.1 and so on.
+func (z *Zones) Enable(ctx context.Context, name Name, version int) (Tool, error) {
 	if _, err := ParseName(string(name)); err != nil {
 		return Tool{}, err
 	}
@@ -257,9 +269,9 @@ func (z *Zones) Enable(ctx context.Context, name Name) (Tool, error) {
 		return Tool{}, err
 	}
 	defer unlock()
-	f, err := z.Find(Disabled, name)
+	f, err := z.Older(name, version)
 	if err != nil {
-		return Tool{}, z.absent(Disabled, name, err)
+		return Tool{}, z.absentVersion(name, version, err)
 	}
 	t, err := z.check(ctx, name, f.Bytes)
 	if err != nil {
@@ -270,14 +282,81 @@ func (z *Zones) Enable(ctx context.Context, name Name) (Tool, error) {
 		return Tool{}, err
 	}
 	defer live.Close()
-	if _, err := live.Lstat(name.File()); err == nil {
-		return Tool{}, refuse(name, "another file of that name is live: disable that first with `bestof tool disable %s`", name)
-	}
-	if err := install(live, name.File(), t.Bytes, 0o600); err != nil {
-		return Tool{}, fmt.Errorf("write %s: %w", z.Path(Live, name), err)
-	}
 	t.Path = z.Path(Live, name)
+	switch err := add(live, name.File(), t.Bytes); {
+	case errors.Is(err, fs.ErrExist):
+		return Tool{}, refuse(name, "another file of that name is live: disable that first with `bestof tool disable %s`", name)
+	case err != nil:
+		return Tool{}, fmt.Errorf("write %s: %w", t.Path, err)
+	}
 	return t, z.take(Disabled, f)
+}
+
+// Older reads what is switched off under a name: the last file, which has
+// version 0, or one that came under a number before it.
+func (z *Zones) Older(name Name, version int) (File, error) {
+	if version == 0 {
+		return z.Find(Disabled, name)
+	}
+	root, err := z.root(Disabled)
+	if err != nil {
+		return File{}, plainly(err)
+	}
+	defer root.Close()
+	file := numbered(name, version)
+	b, err := readFile(root, file)
+	if err != nil {
+		return File{}, err
+	}
+	return File{Name: name, Path: filepath.Join(z.Folder(Disabled), file), Bytes: b, SHA256: HashOf(b)}, nil
+}
+
+// Versions lists the numbers of the older files that are switched off, by name
+// and in order.
+func (z *Zones) Versions() map[Name][]int {
+	root, err := z.root(Disabled)
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return nil
+	}
+	all := map[Name][]int{}
+	for _, e := range entries {
+		file, number, _ := strings.Cut(e.Name(), suffix+".")
+		n, err := strconv.Atoi(number)
+		name, nameErr := ParseName(file)
+		if err == nil && nameErr == nil && n > 0 && e.Name() == numbered(name, n) && e.Type().IsRegular() {
+			all[name] = append(all[name], n)
+		}
+	}
+	for _, list := range all {
+		slices.Sort(list)
+	}
+	return all
+}
+
+// numbered is the name of an older file.
+func numbered(name Name, version int) string { return fmt.Sprintf("%s.%d", name.File(), version) }
+
+// absentVersion tells that nothing of a name and version is switched off, and
+// which versions are.
+func (z *Zones) absentVersion(name Name, version int, err error) error {
+	versions := strings.Trim(fmt.Sprint(z.Versions()[name]), "[]")
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && version > 0 && versions == "":
+		return refuse(name, "it has no version %d, nor any other", version)
+	case errors.Is(err, fs.ErrNotExist) && version > 0:
+		return refuse(name, "it has no version %d: there is --version %s", version, versions)
+	}
+	err = z.absent(Disabled, name, err)
+	var refusal *Refusal
+	if errors.As(err, &refusal) && versions != "" {
+		refusal.Reason += "; of older ones there is --version " + versions
+	}
+	return err
 }
 
 // absent tells that a zone has no file of a name, and where there is one.
@@ -316,9 +395,22 @@ func (z *Zones) makeRoot(zone Zone) (*os.Root, error) {
 
 // install puts a file of those bytes under a name, whole or not at all; a
 // reader sees the old or the new.
-func install(root *os.Root, file string, b []byte, mode os.FileMode) (err error) {
+func install(root *os.Root, file string, b []byte) error {
+	return write(root, b, func(aside string) error { return root.Rename(aside, file) })
+}
+
+// add is install where there is no file of that name, not even one that somebody
+// writes at this moment: that is fs.ErrExist.
+func add(root *os.Root, file string, b []byte) error {
+	return write(root, b, func(aside string) error {
+		return errors.Join(root.Link(aside, file), root.Remove(aside))
+	})
+}
+
+// write writes a file, complete on the disk, and has it put where it goes.
+func write(root *os.Root, b []byte, put func(aside string) error) (err error) {
 	aside := temporary()
-	f, err := root.OpenFile(aside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	f, err := root.OpenFile(aside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return plainly(err)
 	}
@@ -334,7 +426,7 @@ func install(root *os.Root, file string, b []byte, mode os.FileMode) (err error)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return plainly(err)
 	}
-	if err := root.Rename(aside, file); err != nil {
+	if err := put(aside); err != nil {
 		return err
 	}
 	return syncRoot(root)

@@ -5,7 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 )
+
+// maxProposed bounds what may wait in pending before models' proposals are
+// turned away: an operator reads each of them.
+const maxProposed = 64
 
 // A Proposed says what Propose did.
 type Proposed struct {
@@ -40,6 +45,9 @@ func (z *Zones) Propose(ctx context.Context, name Name, b []byte) (Proposed, err
 	}
 	switch old, err := z.read(root, Pending, name); {
 	case errors.Is(err, fs.ErrNotExist):
+		if n := len(z.Names(Pending)); n >= maxProposed {
+			return Proposed{}, refuse(name, "%d files wait in %s already: approve some or take them away with `bestof tool delete NAME --pending`", n, filepath.Dir(t.Path))
+		}
 	case err != nil:
 		return Proposed{}, fmt.Errorf("%s: %w", t.Path, err)
 	case old.SHA256 == t.SHA256:
@@ -47,7 +55,7 @@ func (z *Zones) Propose(ctx context.Context, name Name, b []byte) (Proposed, err
 	default:
 		return Proposed{}, refuse(name, "another file waits in %s (sha256:%s), and stays", t.Path, old.SHA256.Short())
 	}
-	if err := install(root, name.File(), t.Bytes, 0o600); err != nil {
+	if err := install(root, name.File(), t.Bytes); err != nil {
 		return Proposed{}, fmt.Errorf("write %s: %w", t.Path, err)
 	}
 	return Proposed{Tool: t}, nil

@@ -1,6 +1,8 @@
 package tool
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,6 +32,22 @@ func TestPropose(t *testing.T) {
 	}
 	if set, err := z.Live(t.Context()); err != nil || len(set.Tools) > 0 {
 		t.Errorf("%+v, %v", set, err)
+	}
+}
+
+// TestProposalsDoNotFlood: where much waits already nothing more is proposed, but
+// for what is there.
+func TestProposalsDoNotFlood(t *testing.T) {
+	z, b := zones(t, Settings{}), []byte(described("a"))
+	for i := range maxProposed {
+		put(t, z.Path(Pending, Name(fmt.Sprint("t", i))), string(b))
+	}
+	var refusal *Refusal
+	if _, err := z.Propose(t.Context(), "more", b); !errors.As(err, &refusal) || !strings.Contains(err.Error(), "64 files wait") {
+		t.Error(err)
+	}
+	if p, err := z.Propose(t.Context(), "t7", b); err != nil || !p.Already {
+		t.Errorf("%+v, %v", p, err)
 	}
 }
 

@@ -170,7 +170,7 @@ func TestCollision(t *testing.T) {
 			t.Errorf("approve %s: %v", name, err)
 		}
 		put(t, z.Path(Disabled, name), described("x"))
-		if _, err := z.Enable(t.Context(), name); !errors.As(err, &collision) {
+		if _, err := z.Enable(t.Context(), name, 0); !errors.As(err, &collision) {
 			t.Errorf("enable %s: %v", name, err)
 		}
 	}
@@ -216,7 +216,7 @@ func TestLifeOfATool(t *testing.T) {
 	if off, err := z.Find(Disabled, "weather"); err != nil || off.SHA256 != second.Tool.SHA256 {
 		t.Fatalf("what was replaced is lost: %v", err)
 	}
-	if _, err := z.Enable(ctx, "weather"); !errors.As(err, &refusal) {
+	if _, err := z.Enable(ctx, "weather", 0); !errors.As(err, &refusal) {
 		t.Fatalf("enabled over a live one: %v", err)
 	}
 	if _, err := z.Disable(ctx, Live, "weather"); err != nil {
@@ -232,12 +232,29 @@ func TestLifeOfATool(t *testing.T) {
 	if err != nil || HashOf(older) != second.Tool.SHA256 {
 		t.Fatalf("the older one is lost: %v", err)
 	}
-	if _, err := z.Enable(ctx, "weather"); err != nil {
+	if _, err := z.Enable(ctx, "weather", 0); err != nil {
 		t.Fatal(err)
 	}
 	set, err := z.Live(ctx)
 	if err != nil || len(set.Tools) != 1 || set.Tools[0].SHA256 != third.Tool.SHA256 {
 		t.Fatalf("%v %v", set, err)
+	}
+	if _, err := z.Disable(ctx, Live, "weather"); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(z.Versions()); got != "map[weather:[1]]" {
+		t.Fatalf("versions: %s", got)
+	}
+	for _, version := range []int{-1, 2} {
+		if _, err := z.Enable(ctx, "weather", version); !errors.As(err, &refusal) && version > 0 || err == nil {
+			t.Errorf("enabled version %d: %v", version, err)
+		}
+	}
+	if got, err := z.Enable(ctx, "weather", 1); err != nil || got.SHA256 != second.Tool.SHA256 {
+		t.Fatalf("%s, %v", got.SHA256, err)
+	}
+	if f, err := z.Find(Live, "weather"); err != nil || f.SHA256 != second.Tool.SHA256 || len(z.Versions()) > 0 {
+		t.Fatalf("%s, %v, %v", f.SHA256, err, z.Versions())
 	}
 	if _, err := z.Disable(ctx, Live, "nothing"); !errors.As(err, &refusal) {
 		t.Errorf("disable nothing: %v", err)
@@ -252,7 +269,7 @@ func TestLifeOfATool(t *testing.T) {
 		if _, err := z.Disable(ctx, Live, name); err == nil {
 			t.Errorf("disabled %q", name)
 		}
-		if _, err := z.Enable(ctx, name); err == nil {
+		if _, err := z.Enable(ctx, name, 0); err == nil {
 			t.Errorf("enabled %q", name)
 		}
 	}
@@ -434,7 +451,7 @@ func TestZonesModel(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer root.Close()
-				if err := install(root, n.File(), b, 0o600); err != nil {
+				if err := install(root, n.File(), b); err != nil {
 					t.Fatal(err)
 				}
 				live[n] = HashOf(b)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 
@@ -130,7 +131,10 @@ skipped with the reason. Below them is how many files wait in pending/.`
 		c.Example = "  bestof tool list\n  bestof tool list --json"
 	case tool.Disabled:
 		c.Short = "List the files that are switched off"
-		c.Long = "Lists what is in disabled/: nothing there is callable, and nothing is ever deleted."
+		c.Long = `Lists what is in disabled/: nothing there is callable, and nothing is ever
+deleted. Of what was switched off under one name more than once, the last is
+listed first, and the others with the number that --version of show and enable
+takes.`
 		c.Example = "  bestof tool disabled"
 	}
 	c.RunE = func(c *cobra.Command, args []string) error { return a.runToolList(c.Context(), k.kind(), zone) }
@@ -160,10 +164,10 @@ func (a *app) printTools(b toolbox, set tool.Set, zone tool.Zone) error {
 	if a.json {
 		return a.printJSON(map[string]any{
 			"schema": "bestof.tools/1", "zone": zone, "dir": b.Dir(), "max": b.Max, "tools": b.documents(set, zone),
-			"skipped": append([]tool.Skip{}, set.Skipped...), "pending": len(b.Names(tool.Pending)), "notices": notices,
+			"skipped": append([]tool.Skip{}, set.Skipped...), "pending": len(b.Names(tool.Pending)), "notices": notices, "older": b.older(zone),
 		})
 	}
-	if len(set.Tools)+len(set.Skipped) == 0 {
+	if len(set.Tools)+len(set.Skipped)+len(b.older(zone)) == 0 {
 		fmt.Fprintf(a.Out, "no file is %s: %s has none\n", zone, term.Clean(b.Folder(zone), 0))
 	}
 	for _, d := range b.documents(set, zone) {
@@ -176,6 +180,9 @@ func (a *app) printTools(b toolbox, set tool.Set, zone tool.Zone) error {
 	for _, s := range set.Skipped {
 		fmt.Fprintf(a.Out, "skipped %s\n", term.Clean(s.String(), 600))
 	}
+	for _, o := range b.older(zone) {
+		fmt.Fprintf(a.Out, "older: %s --version %d\n", o.Name, o.Version)
+	}
 	if n := len(b.Names(tool.Pending)); zone == tool.Live && n > 0 {
 		fmt.Fprintf(a.Out, "%d pending: `bestof tool pending` lists them\n", n)
 	}
@@ -183,6 +190,27 @@ func (a *app) printTools(b toolbox, set tool.Set, zone tool.Zone) error {
 		a.warn("%s", n)
 	}
 	return nil
+}
+
+// An olderFile is one that was switched off before another of its name.
+type olderFile struct {
+	Name    tool.Name `json:"name"`
+	Version int       `json:"version"`
+}
+
+// older lists such files, by name and number.
+func (b toolbox) older(zone tool.Zone) []olderFile {
+	list := []olderFile{}
+	if zone != tool.Disabled {
+		return list
+	}
+	versions := b.Versions()
+	for _, n := range slices.Sorted(maps.Keys(versions)) {
+		for _, v := range versions[n] {
+			list = append(list, olderFile{n, v})
+		}
+	}
+	return list
 }
 
 // notices tell what of the configuration does not lead where it seems to.
@@ -204,6 +232,7 @@ func (b toolbox) notices(set tool.Set, zone tool.Zone) []string {
 type toolShowOptions struct {
 	toolKind
 	pending, disabled bool
+	version           int // of disabled
 }
 
 func (a *app) toolShowCommand() *cobra.Command {
@@ -220,6 +249,7 @@ hash is of the very bytes below it: bestof tool approve takes it.`,
 	}
 	c.Flags().BoolVar(&o.pending, "pending", false, "the one in pending/")
 	c.Flags().BoolVar(&o.disabled, "disabled", false, "the one in disabled/")
+	c.Flags().IntVar(&o.version, "version", 0, versionSays)
 	o.flag(c)
 	return c
 }
@@ -227,6 +257,10 @@ hash is of the very bytes below it: bestof tool approve takes it.`,
 func (a *app) runToolShow(ctx context.Context, o toolShowOptions, name string) error {
 	zones := []tool.Zone{tool.Live, tool.Pending, tool.Disabled}
 	switch {
+	case o.version < 0 || o.version > 0 && o.pending:
+		return usagef("--version: write one of the numbers that `bestof tool disabled` lists")
+	case o.version > 0:
+		zones = zones[2:]
 	case o.pending && o.disabled:
 		return usagef("choose one of --pending and --disabled")
 	case o.pending:
@@ -243,7 +277,11 @@ func (a *app) runToolShow(ctx context.Context, o toolShowOptions, name string) e
 		return err
 	}
 	for _, zone := range zones {
-		f, err := b.Find(zone, n)
+		find := func() (tool.File, error) { return b.Find(zone, n) }
+		if zone == tool.Disabled {
+			find = func() (tool.File, error) { return b.Older(n, o.version) }
+		}
+		f, err := find()
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -270,23 +270,36 @@ func (a *app) runToolDisable(ctx context.Context, kind tool.Kind, zone tool.Zone
 	return nil
 }
 
+type toolEnableOptions struct {
+	toolKind
+	version int
+}
+
 func (a *app) toolEnableCommand() *cobra.Command {
-	var k toolKind
+	var o toolEnableOptions
 	c := &cobra.Command{
-		Use:               "enable NAME",
-		Short:             "Make a tool live again that was switched off",
-		Long:              `Moves the file back from disabled/. Name, contract and collisions are checked as for a new one.`,
-		Example:           "  bestof tool enable weather",
+		Use:   "enable NAME",
+		Short: "Make a tool live again that was switched off",
+		Long: `Moves the file back from disabled/. Name, contract and collisions are checked as
+for a new one. What was switched off before it under the same name is there with
+a number, which bestof tool disabled lists and --version takes.`,
+		Example:           "  bestof tool enable weather\n  bestof tool show weather --version 1\n  bestof tool enable weather --version 1",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeTools(tool.Disabled),
-		RunE:              func(c *cobra.Command, args []string) error { return a.runToolEnable(c.Context(), k.kind(), args[0]) },
+		RunE:              func(c *cobra.Command, args []string) error { return a.runToolEnable(c.Context(), o, args[0]) },
 	}
-	k.flag(c)
+	c.Flags().IntVar(&o.version, "version", 0, versionSays)
+	o.flag(c)
 	return c
 }
 
-func (a *app) runToolEnable(ctx context.Context, kind tool.Kind, name string) error {
-	b, err := a.toolbox(kind)
+const versionSays = "the older file in disabled/ with this `NUMBER`"
+
+func (a *app) runToolEnable(ctx context.Context, o toolEnableOptions, name string) error {
+	if o.version < 0 {
+		return usagef("--version: write one of the numbers that `bestof tool disabled` lists")
+	}
+	b, err := a.toolbox(o.kind())
 	if err != nil {
 		return err
 	}
@@ -294,7 +307,7 @@ func (a *app) runToolEnable(ctx context.Context, kind tool.Kind, name string) er
 	if err != nil {
 		return usageError{err}
 	}
-	t, err := b.Enable(ctx, n)
+	t, err := b.Enable(ctx, n, o.version)
 	if err != nil {
 		return toolError(ctx, err)
 	}
