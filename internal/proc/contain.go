@@ -95,9 +95,11 @@ func contain(in io.Reader, out, stderr io.Writer) int {
 }
 
 func (c *container) live(in io.Reader) (v verdict, gone bool) {
-	// No signal ends this process: the kernel keeps those away from the first
-	// process that it does not catch, and it catches all others.
+	// No signal ends this process: it catches or ignores all that can be.
 	signal.Notify(make(chan os.Signal, 1))
+	if err := ignoreReserved(); err != nil {
+		return verdict{Error: err.Error()}, false
+	}
 	exits := make(chan os.Signal, 1)
 	signal.Notify(exits, syscall.SIGCHLD)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -239,8 +240,8 @@ func TestKilledFromOutside(t *testing.T) {
 	}
 }
 
-// TestFirstProcessCannotBeHurt: no signal from inside ends it, and none of its
-// descriptors can be had.
+// TestFirstProcessCannotBeHurt: no signal from inside ends it, since it catches
+// or ignores every one that can be, and none of its descriptors can be had.
 func TestFirstProcessCannotBeHurt(t *testing.T) {
 	spec := script(t, `n=1; while [ $n -lt 65 ]; do kill -$n 1 2>/dev/null; n=$((n+1)); done
 cat /proc/1/environ /proc/1/maps /proc/1/mem 2>/dev/null && echo read
@@ -249,6 +250,21 @@ exit 5`)
 	res, err := box(t, engine(t), docker.Options{}).Run(t.Context(), spec)
 	if err != nil || res.End != sandbox.Exited || res.Code != 5 || len(res.Stdout.Head) != 0 {
 		t.Errorf("%s, code %d, %q, %v\n%s", res.End, res.Code, res.Stdout.Head, err, res.Stderr.Head)
+	}
+	spec = script(t, "while read key value; do case $key in SigIgn:|SigCgt:) echo 0x$value;; esac; done </proc/1/status")
+	if res, err = box(t, engine(t), docker.Options{}).Run(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	dealt := uint64(1<<(unix.SIGKILL-1) | 1<<(unix.SIGSTOP-1))
+	for _, mask := range strings.Fields(string(res.Stdout.Head)) {
+		bits, err := strconv.ParseUint(mask, 0, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dealt |= bits
+	}
+	if dealt != math.MaxUint64 {
+		t.Errorf("it neither catches nor ignores %#x", ^dealt)
 	}
 }
 
