@@ -3,6 +3,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,6 +132,9 @@ type Config struct {
 	Hidden Hidden
 	Named  *Named
 	Salt   int // keeps the ports of concurrent runs of one process apart
+	// SharedBase is worktree.BaseSpec's Shared, for runs in one sandbox that
+	// does not keep its programs from the base; "" for a base of its own.
+	SharedBase string
 }
 
 // A turn is one run in progress.
@@ -290,7 +294,7 @@ func (t *turn) run(ctx context.Context) *ending {
 	}
 	t.guardHooks()
 	if end := t.measureBaseline(ctx); end != nil {
-		return end
+		return cmp.Or(t.baseIntact(), end)
 	}
 	t.openTools(ctx, connected())
 	if end := t.askBefore(ctx); end != nil {
@@ -308,7 +312,7 @@ func (t *turn) run(ctx context.Context) *ending {
 
 func (t *turn) makeBase(ctx context.Context) *ending {
 	t.emit(event.Step{Name: "base", Text: "making the base from " + describeBase(t.BaseKind, t.BaseRev)})
-	spec := worktree.BaseSpec{Kind: t.BaseKind, Rev: t.BaseRev, History: t.Settings.History, Shadow: t.Shadow, SetupKey: t.setupKey(), Private: !t.Settings.Isolation.Filesystem, TryEntry: t.tryEntry}
+	spec := worktree.BaseSpec{Kind: t.BaseKind, Rev: t.BaseRev, History: t.Settings.History, Shadow: t.Shadow, SetupKey: t.setupKey(), Private: !t.Settings.Isolation.Filesystem, Shared: t.SharedBase, TryEntry: t.tryEntry}
 	if o, ok := t.Sandbox.(interface{ EntersOffline() bool }); ok {
 		spec.Offline = o.EntersOffline()
 	}
@@ -468,7 +472,32 @@ func (t *turn) tryCandidates(ctx context.Context) *ending {
 	}
 	defer t.forgo()
 	group.Wait() // nothing that a candidate does is an error
-	return nil
+	return t.baseIntact()
+}
+
+// baseIntact ends a run whose base, which other runs use too, was written to
+// meanwhile: nothing of what its candidates did can be believed, and whose
+// program did it is not known. The next attempt has a base of its own.
+func (t *turn) baseIntact() *ending {
+	if !t.base.Shared() || t.base.Intact() {
+		return nil
+	}
+	const why = "the base was written to while it was in use, by a program of this run or of another"
+	for i, s := range t.Seats {
+		if t.kept(s.Number) != nil {
+			continue
+		}
+		lived := false
+		t.record(i, func(c *record.Candidate) {
+			if lived = c.State == candidate.Done; lived {
+				c.Outcome, c.Detail = candidate.Infrastructure, why
+			}
+		})
+		if lived {
+			t.show(i)
+		}
+	}
+	return ended(ExitInfrastructure, why)
 }
 
 // finish lets the judge choose, adopts nothing, and closes the record.

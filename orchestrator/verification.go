@@ -305,6 +305,9 @@ func (l *life) askAfter(ctx context.Context, p Plugin, sealed *worktree.Sealed, 
 		if !l.Settings.Isolation.Filesystem {
 			outcome = candidate.Compromised // a candidate could write to the base
 		}
+		if l.base.Shared() && !l.base.Intact() {
+			outcome = candidate.Infrastructure // one of another run could, too
+		}
 		return kept, sandbox.Result{}, lifeEnds(outcome, "its verification shadow is not its tree (%s)", other)
 	}
 	if pattern := l.reportPath(); pattern != "" {

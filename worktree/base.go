@@ -81,6 +81,10 @@ type BaseSpec struct {
 	// Private makes a base that nobody else uses, before or after: for
 	// programs that could write to it.
 	Private bool
+	// Shared lets private bases of one content be one, for all who name the
+	// same word, until DropShared. Whoever uses one asks Intact before anything
+	// rests on what was done with it. One that was written to is used no more.
+	Shared string
 }
 
 // A Base is one tree on the host's disk, from which shadows are made. It may
@@ -95,7 +99,8 @@ type Base struct {
 	entries []entry
 	objects *Objects
 	lock    *flock.Flock
-	private bool
+	private bool // it goes with its user
+	shared  bool // it is one of several users' who trust none of their programs
 	durable bool
 	rules   *ignore.Rules
 	index   func() *lookup
@@ -230,7 +235,11 @@ func (s *Store) tryBase(ctx context.Context, r *Repository, spec BaseSpec) (*Bas
 	if err != nil {
 		return nil, err
 	}
-	if spec.Private {
+	shared := spec.Private && spec.Shared != ""
+	switch {
+	case shared:
+		key = sharedKey(spec.Shared) + key
+	case spec.Private:
 		key = privatePrefix + rand.Text()
 	}
 	lock := flock.New(s.path("locks", key), flock.SetPermissions(0o600))
@@ -242,7 +251,7 @@ func (s *Store) tryBase(ctx context.Context, r *Repository, spec BaseSpec) (*Bas
 		}
 		b, err := s.loadBase(key)
 		if err == nil {
-			b.lock, b.private = lock, spec.Private
+			b.lock, b.private, b.shared = lock, spec.Private && !shared, shared
 			if !b.durable && !spec.Private {
 				s.makeDurable(b.dir)
 			}
@@ -251,6 +260,11 @@ func (s *Store) tryBase(ctx context.Context, r *Repository, spec BaseSpec) (*Bas
 		last = err
 		if err := lock.Unlock(); err != nil {
 			return nil, err
+		}
+		if shared && s.has(key) { // written to: who uses it notices, and nobody else does
+			key, shared = privatePrefix+rand.Text(), false
+			lock = flock.New(s.path("locks", key), flock.SetPermissions(0o600))
+			continue
 		}
 		if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
 			return nil, err

@@ -11,7 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // A Fingerprint is the state of a user's repository: what must be the same
@@ -79,12 +82,17 @@ func (r *Repository) Fingerprint(ctx context.Context) (Fingerprint, error) {
 	if err != nil {
 		return f, fmt.Errorf("fingerprint: %w", err)
 	}
+	top, err := os.Open(r.root)
+	if err != nil {
+		return f, fmt.Errorf("fingerprint: %w", err)
+	}
+	defer top.Close()
 	for path := range bytes.SplitSeq(bytes.TrimSuffix(paths, []byte{0}), []byte{0}) {
 		name := string(path)
 		if name == "" || isOurs(name) {
 			continue
 		}
-		f.state["work tree: "+name] = fileState(filepath.Join(r.root, name))
+		f.state["work tree: "+name] = fileStateAt(int(top.Fd()), name)
 	}
 	return f, nil
 }
@@ -121,16 +129,24 @@ func (f Fingerprint) hooks(dir string) error {
 }
 
 // fileState identifies a file without reading it.
-func fileState(path string) string {
-	s, mode, err := lstat(path)
-	if err != nil {
+func fileState(path string) string { return fileStateAt(unix.AT_FDCWD, path) }
+
+// fileStateAt is fileState of a path below an open directory, which the kernel
+// finds sooner.
+func fileStateAt(dir int, path string) string {
+	var st unix.Stat_t
+	if err := unix.Fstatat(dir, path, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return "absent"
 	}
-	if mode&0o170000 == 0o040000 {
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		// A directory, such as that of a submodule: its entries are its own.
-		return fmt.Sprintf("directory %d", s.ino)
+		return "directory " + strconv.FormatUint(st.Ino, 10)
 	}
-	return fmt.Sprintf("%o %d %d.%09d %d", mode, s.ino, s.ctime.Sec, s.ctime.Nsec, s.size)
+	b := strconv.AppendUint(make([]byte, 0, 64), uint64(st.Mode), 8)
+	for _, v := range []int64{int64(st.Ino), int64(st.Ctim.Sec), int64(st.Ctim.Nsec), st.Size} {
+		b = strconv.AppendInt(append(b, ' '), v, 10)
+	}
+	return string(b)
 }
 
 func isDir(path string) bool {

@@ -1,11 +1,71 @@
 package worktree
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 )
+
+// Hazard: runs of several tasks share a base to which their programs could
+// write. Each run notices, those that come after have one of their own, and
+// nothing of it stays.
+func TestHazardSharedBaseIsWrittenTo(t *testing.T) {
+	f := newFixture(t).write(map[string]string{"test": "exit 1\n", "deep/other": "x\n"})
+	f.commit("First")
+	store, repo := newStore(t), f.open()
+	spec := BaseSpec{Kind: BaseHead, History: 1, Shadow: ShadowCopy, Private: true, Shared: "w"}
+	get := func(word string) *Base {
+		t.Helper()
+		spec.Shared = word
+		b, err := store.Base(t.Context(), repo, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	for name, spoil := range map[string]func(tree string) error{
+		"written": func(tree string) error { return os.WriteFile(filepath.Join(tree, "test"), []byte("exit 0\n"), 0o644) },
+		"added":   func(tree string) error { return os.WriteFile(filepath.Join(tree, "deep/conftest.py"), nil, 0o644) },
+		"removed": func(tree string) error { return os.Remove(filepath.Join(tree, "deep/other")) },
+		"back in time": func(tree string) error {
+			at := filepath.Join(tree, "test")
+			return errors.Join(os.WriteFile(at, []byte("exit 0\n"), 0o644), os.Chtimes(at, time.Unix(1, 0), time.Unix(1, 0)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			one, two, other := get(name), get(name), get(name+"x")
+			if one.dir != two.dir || other.dir == one.dir || !one.Shared() || !one.Intact() {
+				t.Fatalf("%s, %s and another's %s", one.dir, two.dir, other.dir)
+			}
+			if err := one.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := spoil(filepath.Join(one.dir, "tree")); err != nil {
+				t.Fatal(err)
+			}
+			if two.Intact() || !other.Intact() {
+				t.Error("nobody notices, or another is blamed")
+			}
+			three := get(name) // while two is in use
+			if three.dir == two.dir || three.Shared() || !three.Intact() {
+				t.Errorf("it is given on: %s", three.dir)
+			}
+			for _, b := range []*Base{two, three, other} {
+				if err := b.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := errors.Join(store.DropShared(name), store.DropShared(name+"x")); err != nil {
+				t.Fatal(err)
+			}
+			if left, err := store.names("bases"); err != nil || len(left) > 0 {
+				t.Errorf("left: %q, %v", left, err)
+			}
+		})
+	}
+}
 
 // Hazard: where candidates run as this user, one of them writes to the base
 // that others are verified on.

@@ -64,6 +64,7 @@ func (w *watcher) candidate(c event.Candidate, at time.Time) {
 		w.began[c.Number] = at
 	}
 	shown := progress.Candidate{Task: w.row.ID, Number: c.Number, Agent: cost.Agent, State: string(c.State), Outcome: string(c.Outcome), Detail: c.Detail}
+	again := cost.Outcome != "" // what became of it was found out later
 	if c.State == candidate.Done {
 		cost.Outcome, cost.Took = string(c.Outcome), at.Sub(w.began[c.Number])
 	}
@@ -71,6 +72,8 @@ func (w *watcher) candidate(c event.Candidate, at time.Time) {
 	w.mu.Unlock()
 	if c.State == candidate.Done {
 		w.pay(paid)
+	}
+	if c.State == candidate.Done && !again {
 		w.b.count(paid.Usage, true)
 	}
 	w.b.mu.Lock()

@@ -39,6 +39,7 @@ type batchPlan struct {
 	uses     func(mcp.Use)
 	planning sync.Mutex
 	turns    turnCache
+	word     string // by which this start's runs share bases
 }
 
 // planBatch reads and checks everything. What is wrong with the input or the

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -187,7 +188,7 @@ func (a *app) startBatch(ctx context.Context, p *batchPlan, state *batch.State) 
 	}
 	uses := usage.NewRecorder(usage.File(p.site.home), func(line string) { a.warn("%s", line) })
 	defer uses.Close()
-	p.uses = uses.Record
+	p.uses, p.word = uses.Record, rand.Text()
 	go a.sweep(ctx, p.site)
 	watch, err := a.watch("")
 	if err != nil {
@@ -202,6 +203,9 @@ func (a *app) startBatch(ctx context.Context, p *batchPlan, state *batch.State) 
 	})
 	if err := show.Close(); err != nil && runErr == nil {
 		runErr = fmt.Errorf("show the batch: %w", err)
+	}
+	if err := p.site.store.DropShared(p.word); err != nil {
+		a.warn("bases were not removed (`bestof gc` removes them): %v", err)
 	}
 	p.site.store.Wait()
 	if runErr != nil {

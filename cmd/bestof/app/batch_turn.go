@@ -37,7 +37,7 @@ func (p *batchPlan) turn(ctx context.Context, spec batch.Spec) (orchestrator.Con
 	t := spec.Task
 	cfg.Task = t.Statement
 	cfg.Settings.Test, cfg.Settings.Expect = t.Test, orchestrator.ExpectFlip
-	cfg.BaseKind, cfg.BaseRev = worktree.BaseRev, spec.Commit
+	cfg.BaseKind, cfg.BaseRev, cfg.SharedBase = worktree.BaseRev, spec.Commit, p.word
 	cfg.Settings.Base, cfg.Settings.Rev = spec.Commit, spec.Commit
 	cfg.Hidden = orchestrator.Hidden{Patch: t.TestPatch}
 	for _, f := range t.TestFiles {
