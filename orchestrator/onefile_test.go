@@ -1,8 +1,12 @@
 package orchestrator
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +39,75 @@ func TestNoToolsLeaveTheWire(t *testing.T) {
 	s.cfg.OneFile = &OneFile{}
 	if doc := s.run(t); doc.Tools != nil {
 		t.Errorf("%+v", doc.Tools)
+	}
+}
+
+// heard are the very bytes that a gateway answers to initialize and to
+// tools/list, without the two lines that differ from one time to the next.
+func heard(p *fake.Process) ([]byte, error) {
+	at, _ := sandbox.Lookup(p.Env, "BESTOF_MCP_URL")
+	token, _ := sandbox.Lookup(p.Env, "BESTOF_MCP_TOKEN")
+	host, path, _ := strings.Cut(strings.TrimPrefix(at, "http://"), "/")
+	var all []byte
+	session := ""
+	for _, body := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,
+		`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`,
+	} {
+		c, err := net.Dial("tcp", host)
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "POST /%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n%sContent-Length: %d\r\n\r\n%s", path, host, token, session, len(body), body)
+		b, err := io.ReadAll(c)
+		if err != nil {
+			return nil, err
+		}
+		for line := range bytes.SplitSeq(b, []byte("\r\n")) {
+			switch {
+			case bytes.HasPrefix(line, []byte("Date:")):
+			case bytes.HasPrefix(line, []byte("Mcp-Session-Id:")):
+				session = string(line) + "\r\n"
+			default:
+				all = append(append(all, line...), "\r\n"...)
+			}
+		}
+	}
+	return all, nil
+}
+
+// TestNoToolsLeaveTheBytes: beside a server's tools, a candidate reads the very
+// same bytes whether there are no one-file tools or the feature is not there. One
+// live tool is what changes them.
+func TestNoToolsLeaveTheBytes(t *testing.T) {
+	read := func(o *OneFile) string {
+		var got []byte
+		s := newStage(t, fake.New(sandbox.Options{}, map[string]fake.Program{
+			"check": check, self: plugin,
+			"agent": func(ctx context.Context, p *fake.Process) fake.Exit {
+				var err error
+				if got, err = heard(p); err != nil {
+					t.Error(err)
+				}
+				return writes("right\n")(ctx, p)
+			},
+		}), "agent")
+		s.cfg.Settings.Network = sandbox.NetworkHost
+		share(s)
+		s.cfg.OneFile = o
+		s.run(t)
+		return string(got)
+	}
+	without := read(nil)
+	if !strings.Contains(without, "protocolVersion") || !strings.Contains(without, "mcp__docs__search") {
+		t.Fatal(without)
+	}
+	if with := read(&OneFile{Set: tool.Set{Skipped: []tool.Skip{{File: "a.py", Reason: "r"}}}}); with != without {
+		t.Errorf("%s\nis not\n%s", with, without)
+	}
+	if with := read(&OneFile{Set: oneFileSet("a")}); with == without || !strings.Contains(with, "mcp__bestof__tool") {
+		t.Errorf("with a tool: %s", with)
 	}
 }
 
