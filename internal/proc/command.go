@@ -100,4 +100,6 @@ type Result struct {
 	Duration time.Duration
 	Reason   string // for NotRun: one line for people
 	OOM      bool   // of RunContained: the memory killer acted in the container
+
+	OOMOutside bool // although the container was within its own limit
 }

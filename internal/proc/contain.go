@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,8 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -19,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bestof-dev/bestof/internal/bytestring"
+	"github.com/bestof-dev/bestof/internal/seccomp"
 )
 
 // containWord is the argument that makes this executable the first process of
@@ -128,6 +126,11 @@ func (c *container) live(in io.Reader) (v verdict, gone bool) {
 	if err := j.check(); err != nil {
 		return verdict{Error: err.Error()}, false
 	}
+	// An engine's own filter depends on its version and its operator; this one
+	// holds besides it.
+	if err := seccomp.Install(); err != nil {
+		return verdict{Error: err.Error()}, false
+	}
 	return c.run(j.job, stdin, orders(frames), exits)
 }
 
@@ -233,7 +236,7 @@ func orders(frames *frameReader) <-chan byte {
 // run runs the program and passes its streams on. What it reads and writes are
 // pipes of its own: only this process can make frames.
 func (c *container) run(j job, stdin *os.File, control <-chan byte, exits <-chan os.Signal) (v verdict, gone bool) {
-	before := memoryKills()
+	before := memoryOf(controlGroups)
 	var ours [2]*os.File
 	var theirs closers
 	theirs.add(stdin)
@@ -279,7 +282,7 @@ func (c *container) run(j job, stdin *os.File, control <-chan byte, exits <-chan
 		_ = r.SetReadDeadline(time.Now().Add(drainWait))
 	}
 	passed.Wait()
-	v.OOM = memoryKills() > before
+	v.OOM, v.OOMOutside = memoryOf(controlGroups).since(before)
 	return v, false
 }
 
@@ -295,22 +298,4 @@ func (c *container) pass(r *os.File, kind byte) {
 			return
 		}
 	}
-}
-
-// memoryKills is how often the kernel's memory killer has acted in this
-// process's control group, version 2 or 1, where that can be seen.
-func memoryKills() int64 {
-	for _, name := range []string{"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"} {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			continue
-		}
-		for line := range bytes.Lines(b) {
-			if v, ok := strings.CutPrefix(string(line), "oom_kill "); ok {
-				n, _ := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
-				return n
-			}
-		}
-	}
-	return 0
 }

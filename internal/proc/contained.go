@@ -215,7 +215,7 @@ func (t *talk) settle(res Result, err error) (Result, error) {
 	case v.NotRun != "":
 		res.End, res.Reason = NotRun, v.NotRun
 	}
-	res.Code, res.Signal, res.OOM = v.Code, v.Signal, v.OOM
+	res.Code, res.Signal, res.OOM, res.OOMOutside = v.Code, v.Signal, v.OOM, v.OOMOutside
 	if t.log.err != nil {
 		return res, fmt.Errorf("write its log: %w", t.log.err)
 	}

@@ -65,6 +65,8 @@ type verdict struct {
 	Code   int    `json:"code"`
 	Signal int    `json:"signal"`
 	OOM    bool   `json:"oom,omitempty"` // the memory killer acted in a container
+
+	OOMOutside bool `json:"oom_outside,omitempty"` // although that was within its own limit
 }
 
 // hooked guards against an executable that forgot Supervise: running itself

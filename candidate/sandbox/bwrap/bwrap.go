@@ -16,6 +16,7 @@ import (
 	"github.com/bestof-dev/bestof/candidate/sandbox/inside"
 	"github.com/bestof-dev/bestof/candidate/sandbox/toolchain"
 	"github.com/bestof-dev/bestof/internal/proc"
+	"github.com/bestof-dev/bestof/internal/seccomp"
 )
 
 // A Sandbox implements sandbox.Sandbox. Make one with New; it may be used
@@ -25,6 +26,7 @@ type Sandbox struct {
 	tools   toolchain.Found
 	path    string   // of bwrap
 	harden  []string // flags that this bwrap and this kernel can do besides the required ones
+	filter  bool     // of system calls, likewise
 	system  []mount
 }
 
@@ -49,16 +51,17 @@ func New(ctx context.Context, o sandbox.Options) (*Sandbox, error) {
 		}
 	}
 	said := ""
-	for _, harden := range [][]string{{"--disable-userns"}, nil} {
-		s.harden = harden
-		ok, output, err := s.probe(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("bwrap: try it: %w", err)
+	for _, s.filter = range []bool{seccomp.Supported, false} {
+		for _, s.harden = range [][]string{{"--disable-userns"}, nil} {
+			ok, output, err := s.probe(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("bwrap: try it: %w", err)
+			}
+			if ok {
+				return s, nil
+			}
+			said = output
 		}
-		if ok {
-			return s, nil
-		}
-		said = output
 	}
 	return nil, &sandbox.Unavailable{Sandbox: "bwrap", Reason: "it cannot make its namespaces: " + said, Remedy: remedy()}
 }
@@ -68,11 +71,13 @@ func (s *Sandbox) probe(ctx context.Context) (ok bool, said string, err error) {
 		return false, "", err
 	}
 	args := append(s.isolation(sandbox.NetworkNone), flags(s.system)...)
-	args = append(args, "--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--", "true")
-	res, err := proc.Run(ctx, proc.Command{
-		Argv: append([]string{s.path}, args...), Dir: "/", Env: []string{"PATH=" + sandbox.DefaultPath},
-		Timeout: 20 * time.Second,
-	})
+	args = append(args, "--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
+	c := proc.Command{Dir: "/", Env: []string{"PATH=" + sandbox.DefaultPath}, Timeout: 20 * time.Second}
+	if s.filter {
+		args, c.Files = append(args, "--seccomp", "3"), [][]byte{seccomp.Program()}
+	}
+	c.Argv = append(append([]string{s.path}, args...), "--", "true")
+	res, err := proc.Run(ctx, c)
 	switch {
 	case err != nil:
 		return false, "", err
@@ -113,7 +118,7 @@ func remedy() string {
 
 // Isolation implements sandbox.Sandbox.
 func (s *Sandbox) Isolation() sandbox.Isolation {
-	return sandbox.Isolation{
+	i := sandbox.Isolation{
 		Name: "bwrap", Filesystem: true, Processes: true, Network: true, Loopback: true,
 		Summary: "own user, process, IPC, host name and network namespace; read-only system, only the shadow and its HOME writable",
 		Missing: []string{
@@ -121,6 +126,10 @@ func (s *Sandbox) Isolation() sandbox.Isolation {
 			"a fault in the kernel's own isolation is a way out",
 		},
 	}
+	if !s.filter {
+		i.Missing = append(i.Missing, "system calls are not filtered: this kernel or this bwrap cannot")
+	}
+	return i
 }
 
 // Run implements sandbox.Sandbox. A program killed by signal n and one that
@@ -154,7 +163,7 @@ func (s *Sandbox) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, e
 	argv := append([]string{s.path, "--json-status-fd", "3", "--args", "4", "--"}, spec.Argv...)
 	c := spec.Command(argv, "/", s.options.Environment(spec, s.tools.Env(spec.Place().Home, network)))
 	c.Report, c.Wrapper = true, true
-	c.Files = [][]byte{[]byte(strings.Join(args, "\x00") + "\x00"), s.passwd(spec), s.group()}
+	c.Files = [][]byte{[]byte(strings.Join(args, "\x00") + "\x00"), s.passwd(spec), s.group(), seccomp.Program()}
 	res, err := proc.Run(ctx, c)
 	out := sandbox.Ended(res)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 const (
 	passwdFD = "5"
 	groupFD  = "6"
+	filterFD = "7"
 )
 
 // essential directories are granted as they are, links as links; a program
@@ -130,6 +131,9 @@ func (s *Sandbox) arguments(spec sandbox.Spec, dir string) ([]string, error) {
 	}
 
 	args := s.isolation(spec.Network)
+	if s.filter {
+		args = append(args, "--seccomp", filterFD)
+	}
 	// Settings of the kernel belong to root's uid, whatever its capabilities,
 	// and a program of root has that uid: /proc must not be writable.
 	args = append(args, "--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")

@@ -41,6 +41,7 @@ import (
 	"github.com/bestof-dev/bestof/candidate/sandbox/toolchain"
 	"github.com/bestof-dev/bestof/internal/atomicfile"
 	"github.com/bestof-dev/bestof/internal/proc"
+	"github.com/bestof-dev/bestof/internal/seccomp"
 )
 
 // Options are what this sandbox needs besides sandbox.Options.
@@ -106,6 +107,7 @@ type image struct {
 type Sandbox struct {
 	options sandbox.Options
 	limits  Limits
+	asked   bool // somebody chose the limit of memory
 	facts   Facts
 	client  *client.Client
 	image   image
@@ -169,7 +171,7 @@ func newSandbox(ctx context.Context, c *client.Client, f Facts, o sandbox.Option
 		o.Base = []string{}
 	}
 	s := &Sandbox{
-		options: o, limits: d.Limits.withDefaults(f), facts: f, client: c, image: found, tools: toolchain.Find(o), self: self, owner: own,
+		options: o, limits: d.Limits.withDefaults(f), asked: d.Limits.MemoryBytes > 0, facts: f, client: c, image: found, tools: toolchain.Find(o), self: self, owner: own,
 		starts: make(chan struct{}, 2*runtime.NumCPU()), named: d.Image,
 	}
 	if d.Dir != "" {
@@ -264,8 +266,8 @@ func (s *Sandbox) Isolation() sandbox.Isolation {
 	if !s.facts.LimitMemory || !s.facts.LimitPIDs {
 		i.Missing = append(i.Missing, "memory or processes are not limited: this engine cannot")
 	}
-	if !s.facts.Seccomp {
-		i.Missing = append(i.Missing, "system calls are not filtered: this engine does not")
+	if !s.facts.Seccomp && !seccomp.Supported {
+		i.Missing = append(i.Missing, "system calls are not filtered: neither this engine nor bestof can")
 	}
 	return i
 }
@@ -330,6 +332,9 @@ func (s *Sandbox) run(ctx context.Context, spec sandbox.Spec) (_ sandbox.Result,
 	command.Offline = spec.Network == sandbox.NetworkNone
 	out := &demux{r: c.conn.Reader}
 	ran, err := proc.RunContained(ctx, command, places, c.conn.Conn, out)
+	if err == nil && ran.OOM {
+		err = s.memoryFault(ran.OOMOutside)
+	}
 	return done(s.judge(ctx, c.id, sandbox.Ended(ran), err, out))
 }
 
@@ -447,6 +452,19 @@ func (s *Sandbox) state(ctx context.Context, id string) (*container.State, error
 	return seen.State, nil
 }
 
+// memoryFault is the error of a program that the memory killer ended and that
+// is not to blame for it: the machine had no memory left, or it went to a limit
+// that nobody chose. It is nil for one that went to its own.
+func (s *Sandbox) memoryFault(outside bool) error {
+	switch {
+	case outside:
+		return errors.New("the kernel ended programs in its container, which was within its own limit: the machine or a control group above is out of memory")
+	case !s.asked:
+		return fmt.Errorf("the kernel ended programs in its container, at a limit that nobody chose (%d MiB, most of this machine): give one with --memory, or run fewer at a time", s.limits.MemoryBytes>>20)
+	}
+	return nil
+}
+
 // judge says what a run without a verdict was.
 func (s *Sandbox) judge(ctx context.Context, id string, res sandbox.Result, err error, out *demux) (sandbox.Result, error) {
 	switch {
@@ -470,7 +488,7 @@ func (s *Sandbox) judge(ctx context.Context, id string, res sandbox.Result, err 
 		return res, stateErr
 	case state.OOMKilled:
 		res.End, res.Code, res.Signal, res.OOM = sandbox.Exited, 0, 9, true
-		return res, nil
+		return res, s.memoryFault(false)
 	case state.ExitCode == 128+9:
 		// Nothing inside can send this signal to the first process.
 		return res, errors.New("its container was killed from outside")

@@ -274,6 +274,9 @@ func TestLimitsHold(t *testing.T) {
 	if err != nil || !res.OOM || res.OK() { // dd is ended, or whoever has most besides
 		t.Errorf("memory: %+v, %v", res, err)
 	}
+	if res, err := docker.Unasked(s).Run(t.Context(), script(t, "dd if=/dev/zero of=/tmp/x bs=1048576 count=200 2>/dev/null; exit 3")); err == nil || !strings.Contains(err.Error(), "a limit that nobody chose (64 MiB") {
+		t.Errorf("a limit that nobody chose: %+v, %v", res, err)
+	}
 	res, err = s.Run(t.Context(), script(t, "dd if=/dev/zero of=/dev/shm/x bs=1048576 count=2 2>/dev/null"))
 	if err != nil || res.OOM || res.Code != 1 {
 		t.Errorf("shared memory: %+v, %v", res, err)

@@ -16,6 +16,12 @@ func Warmed(ctx context.Context, s *Sandbox, spec sandbox.Spec) {
 	<-w.ready
 }
 
+// Unasked is the same sandbox, with limits that nobody chose.
+func Unasked(s *Sandbox) *Sandbox {
+	s.asked = false
+	return s
+}
+
 func TestAvailable(t *testing.T) {
 	for text, want := range map[string]int64{
 		"MemTotal:  100 kB\nMemAvailable:    7 kB\n": 7 << 10, "MemAvailable:\n": 0, "": 0, "MemAvailable: x kB": 0,

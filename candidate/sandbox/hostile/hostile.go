@@ -105,7 +105,7 @@ var lost = slices.DeleteFunc(slices.Clone(candidate.Outcomes), func(o candidate.
 
 // Attacks lists all of them.
 func Attacks() []Attack {
-	return slices.Concat(outside(), secrets(), gitDisguises(), names(), treeThings(), processes(), kernel(), resources(), network(), tools(), terminal(), during(), cheats(), rounds())
+	return slices.Concat(outside(), secrets(), gitDisguises(), names(), treeThings(), processes(), kernel(), calls(), resources(), network(), tools(), terminal(), during(), cheats(), rounds())
 }
 
 // Named finds an attack.

@@ -36,6 +36,7 @@ const (
 	threatNames     = "gives files names that deceive"
 	threatTerminal  = "aims text at your terminal"
 	threatKernel    = "asks the kernel for mounts, namespaces, devices, modules or keys"
+	threatCalls     = "calls parts of the kernel that no build needs: `io_uring`, `userfaultfd`, `AF_VSOCK`, 32-bit calls"
 	threatTests     = "edits tests, or plants `conftest.py`, a hook, a filter, a result file"
 	threatDuring    = "changes the tests while they run"
 	threatVerify    = "attacks from inside the test"

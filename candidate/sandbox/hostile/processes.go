@@ -135,6 +135,10 @@ func aside(word string, args []string) int {
 	switch word {
 	case "-during":
 		return duringTest(args)
+	case "-other-arch":
+		if int(otherArch()) != os.Getpid() {
+			return 1
+		}
 	case "-serve":
 		return serve(os.Stdin, os.Stdout)
 	case "-sleep":
