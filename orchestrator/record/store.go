@@ -326,6 +326,11 @@ func (s *Store) Broken() ([]string, error) {
 // Load reads a run by its id, a unique beginning of it, or "last", which is
 // the newest of the operator's own.
 func (s *Store) Load(name string) (Document, error) {
+	if s.root != nil && ValidID(name) { // a whole id: the others need not be listed, of which there may be thousands
+		if info, err := s.root.Lstat(name); err == nil && info.IsDir() {
+			return s.load(name)
+		}
+	}
 	names, err := s.Names()
 	if err != nil {
 		return Document{}, err
