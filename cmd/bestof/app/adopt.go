@@ -118,10 +118,34 @@ func (a *app) adopt(ctx context.Context, s *site, doc record.Document, args []st
 		return doc, err
 	}
 	before := doc.Adopted
+	release, err := a.aboutToAdopt(ctx, s)
+	if err != nil {
+		return doc, err
+	}
+	defer release()
 	if err := a.adoptWinner(ctx, s, &doc, number, mode, override); err != nil {
 		return doc, adoptRefused(doc, number, mode, before, err)
 	}
 	return doc, nil
+}
+
+// aboutToAdopt keeps jobs from beginning to work on the repository, and from
+// adopting into it, until release.
+func (a *app) aboutToAdopt(ctx context.Context, s *site) (release func(), err error) {
+	return s.repo.HoldTree(ctx, false, func() { a.warn("a job is adopting into %s: waiting for it", s.repo.Root()) })
+}
+
+// adoptOwn adopts the winner of a run that has just ended. A job's waits until
+// nobody else is about to adopt.
+func (a *app) adoptOwn(ctx context.Context, s *site, doc *record.Document, mode adoptMode, job bool) error {
+	if job {
+		release, err := s.repo.HoldTree(ctx, true, func() { a.warn("somebody is about to adopt into %s: waiting", s.repo.Root()) })
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
+	return a.adoptWinner(ctx, s, doc, *doc.Winner, mode, nil)
 }
 
 // adoptRefused says that what is in the way is an earlier adoption, where it

@@ -276,6 +276,121 @@ func TestDaemon(t *testing.T) {
 	}
 }
 
+// TestHazardRunnerDiesAfterAdoption: who runs the jobs is killed after a run has
+// adopted its winner and before it has read that. The next one takes the run's
+// record: it is won, told of, and there is no second branch.
+func TestHazardRunnerDiesAfterAdoption(t *testing.T) {
+	for _, noted := range []bool{true, false} {
+		b := newBench(t, "grep -qx right value\n", jobConfig)
+		mark := filepath.Join(t.TempDir(), "mark")
+		t.Setenv("MARK", mark)
+		b.addJob("mend", "slow", "--retries", "3", "--retry-wait", "1s")
+		cmd := b.command("job", "run", "mend")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the agent", func() bool { _, err := os.Stat(mark); return err == nil })
+		if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(mark+".go", nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var record string
+		eventually(t, "the adoption", func() bool {
+			found, _ := filepath.Glob(filepath.Join(b.repo, ".bestof", "runs", "*", "run.json"))
+			if len(found) != 1 {
+				return false
+			}
+			record = found[0]
+			text, err := os.ReadFile(record)
+			return err == nil && bytes.Contains(text, []byte(`"mode": "branch"`))
+		})
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // it was killed
+		if !noted {
+			b.forgetAdoption(record)
+		}
+		if out, errs, status := b.run("job", "tick"); status != 0 {
+			t.Fatalf("tick: %d: %s%s", status, out, errs)
+		}
+		runs := b.jobRuns().Runs
+		if len(runs) != 1 || runs[0].Outcome != "won" || runs[0].Branch == "" || b.branches() != 1 {
+			t.Errorf("noted %v: %+v, %d branches", noted, runs, b.branches())
+		}
+		if told, err := os.ReadFile(filepath.Join(b.home, "told")); err != nil || string(told) != runs[0].Key+" won\n" {
+			t.Errorf("told %q, %v", told, err)
+		}
+	}
+}
+
+// forgetAdoption makes a record as it is between the branch and its note.
+func (b *bench) forgetAdoption(record string) {
+	b.t.Helper()
+	var doc map[string]any
+	text, err := os.ReadFile(record)
+	if err == nil {
+		err = json.Unmarshal(text, &doc)
+	}
+	if err == nil {
+		doc["adopted"] = nil
+		text, err = json.Marshal(doc)
+	}
+	if err == nil {
+		err = os.WriteFile(record, text, 0o644)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// TestRepositoryOfSomebodyElse: a job does not begin while somebody's run is to
+// adopt into its repository, whatever its home, and says what it waits for.
+func TestRepositoryOfSomebodyElse(t *testing.T) {
+	b := newBench(t, "grep -qx right value\n", jobConfig)
+	mark := filepath.Join(t.TempDir(), "mark")
+	t.Setenv("MARK", mark)
+	b.addJob("mend", "fix")
+	other := *b
+	other.home = t.TempDir()
+	for _, name := range []string{"config.toml", ".gitconfig"} {
+		text, err := os.ReadFile(filepath.Join(b.home, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(other.home, name), text, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	person := other.command("run", "-n", "1", "--agents", "slow", "--sandbox", "process", "--holds", "0", "--test", "sh check.sh", "--adopt", "branch", "mend it")
+	if err := person.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the agent", func() bool { _, err := os.Stat(mark); return err == nil })
+	job := b.command("job", "run", "mend")
+	if err := job.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "that the job waits", func() bool {
+		out, _, _ := b.run("job", "runs", "--skipped")
+		return strings.Contains(out, "another process works on the repository")
+	})
+	if runs := b.jobRuns().Runs; len(runs) != 0 {
+		t.Errorf("it began: %+v", runs)
+	}
+	if err := os.WriteFile(mark+".go", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := person.Wait(); err != nil {
+		t.Error(err)
+	}
+	if err := job.Wait(); err != nil || b.branches() != 2 {
+		t.Errorf("%v, %d branches", err, b.branches())
+	}
+}
+
 // TestTwoDaemonsRace: of several that start at once on one home, one runs the
 // jobs, and the others say who.
 func TestTwoDaemonsRace(t *testing.T) {

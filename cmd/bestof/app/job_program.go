@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bestof-dev/bestof/candidate"
@@ -32,6 +33,9 @@ type jobProgram struct {
 	app  *app
 	self string
 	home string
+
+	mu      sync.Mutex
+	gitDirs map[string]string // of repositories that others held
 }
 
 // in is the app as if it were started in a directory, for what nobody watches.
@@ -91,7 +95,8 @@ func (p *jobProgram) Plan(ctx context.Context, j schedule.Job, r schedule.Run, d
 		return inv, asStatus(err)
 	}
 	inv.Notices = a.redefined(s, f)
-	inv.Argv = append(inv.Argv, "--adopt="+adoptFlag(j.Result.Adopt), "-")
+	inv.Run = record.NewID(time.Now(), randomNumber())
+	inv.Argv = append(inv.Argv, "--adopt="+adoptFlag(j.Result.Adopt), "--as-job="+inv.Run, "-")
 	inv.Stdin = []byte(text)
 	return inv, nil
 }
@@ -232,7 +237,14 @@ func (p *jobProgram) Read(ctx context.Context, j schedule.Job, inv runner.Invoca
 		}
 		return out, nil
 	}
-	out.Document, out.Reason = slices.Clone(stdout), doc.Reason
+	out, err := p.produced(j, doc)
+	out.Document = slices.Clone(stdout)
+	return out, err
+}
+
+// produced is what a run left that its record tells of.
+func (p *jobProgram) produced(j schedule.Job, doc record.Document) (runner.Produced, error) {
+	out := runner.Produced{Reason: doc.Reason}
 	if doc.AdoptError != "" {
 		out.Reason = doc.AdoptError
 	}
@@ -260,6 +272,88 @@ func (p *jobProgram) Read(ctx context.Context, j schedule.Job, inv runner.Invoca
 	return out, nil
 }
 
+// Recover implements runner.Program.
+func (p *jobProgram) Recover(ctx context.Context, j schedule.Job, inv runner.Invocation) (out runner.Produced, status int, ok bool, err error) {
+	if inv.Batch != "" {
+		return p.recoverBatch(j, inv)
+	}
+	if inv.Run == "" {
+		return out, -1, false, nil
+	}
+	a := p.in(j.Repository, io.Discard)
+	s, err := a.open(ctx) // which settles what was cut off
+	if err != nil {
+		return out, -1, false, err
+	}
+	defer s.Close()
+	doc, err := s.records.Load(inv.Run)
+	switch {
+	case errors.Is(err, record.ErrNoRun):
+		return out, -1, false, nil
+	case err != nil:
+		return out, -1, false, err
+	case doc.Phase != record.Finished || !s.records.Own(doc.Run):
+		return out, -1, false, nil
+	}
+	a.finishAdoption(ctx, s, &doc, adoptFlag(j.Result.Adopt))
+	if out, err = p.produced(j, doc); err != nil {
+		return out, -1, false, err
+	}
+	out.Document, err = json.Marshal(doc)
+	return out, doc.ExitCode, err == nil, err
+}
+
+// finishAdoption adopts the winner of a run that was to and died before it wrote
+// down that it did. Its branch has a name that nobody else makes; a tree that
+// was half written has been put back.
+func (a *app) finishAdoption(ctx context.Context, s *site, doc *record.Document, how string) {
+	mode, err := parseAdopt(how)
+	if err != nil || mode.mode == "" || doc.Winner == nil || doc.Adopted != nil || doc.AdoptError != "" {
+		return
+	}
+	commit, err := "", error(nil)
+	if mode.mode == worktree.AdoptBranch {
+		commit, err = s.repo.BranchCommit(ctx, "bestof/"+doc.Run)
+	}
+	switch {
+	case err != nil:
+	case commit != "":
+		doc.Adopted = &record.Adoption{Candidate: *doc.Winner, Mode: string(mode.mode), Branch: "bestof/" + doc.Run, Commit: commit, At: time.Now()}
+		if c, err := candidateOf(*doc, *doc.Winner); err == nil && c.Change != nil {
+			doc.Adopted.Tree = c.Change.Tree
+		}
+		err = s.records.Update(*doc)
+	default:
+		err = a.adoptOwn(ctx, s, doc, mode, true)
+	}
+	if err != nil {
+		doc.AdoptError, doc.ExitCode = err.Error(), exitStatus(err)
+		_ = s.records.Update(*doc) // the result says it too
+	}
+}
+
+// Hold implements runner.Program.
+func (p *jobProgram) Hold(ctx context.Context, j schedule.Job) (release func(), held bool, err error) {
+	p.mu.Lock()
+	dir := p.gitDirs[j.Repository]
+	p.mu.Unlock()
+	if dir == "" {
+		repo, err := worktree.Open(ctx, j.Repository)
+		if err != nil {
+			return nil, false, err
+		}
+		dir = repo.CommonDir()
+	}
+	release, err = worktree.HoldJobs(dir)
+	held = errors.Is(err, worktree.ErrHeld)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if delete(p.gitDirs, j.Repository); held { // it is looked at again soon
+		p.gitDirs[j.Repository] = dir
+	}
+	return release, held, err
+}
+
 func (p *jobProgram) readBatch(j schedule.Job, inv runner.Invocation) (runner.Produced, error) {
 	out := runner.Produced{Record: inv.Batch}
 	now, err := readStatus(inv.Batch)
@@ -274,7 +368,7 @@ func (p *jobProgram) readBatch(j schedule.Job, inv runner.Invocation) (runner.Pr
 	}
 	out.Reason = fmt.Sprintf("%d of %d tasks solved", now.Solved, now.Tasks)
 	out.Used = schedule.Budget{MicroUSD: int64(now.CostUSD * 1e6), Tokens: now.Tokens}
-	out.Reported = now.Unreported == 0
+	out.Reported, out.Fruitless = now.Unreported == 0, now.Solved == 0
 	if j.Result.Adopt != schedule.AdoptPatch {
 		return out, nil
 	}
@@ -291,6 +385,22 @@ func (p *jobProgram) readBatch(j schedule.Job, inv runner.Invocation) (runner.Pr
 		}
 	}
 	return out, b.close()
+}
+
+// recoverBatch finds what a batch left that ran to its end.
+func (p *jobProgram) recoverBatch(j schedule.Job, inv runner.Invocation) (out runner.Produced, status int, ok bool, err error) {
+	now, err := readStatus(inv.Batch)
+	if errors.Is(err, batch.ErrNone) {
+		return out, -1, false, nil
+	}
+	if err != nil || now.Process != 0 || now.Tasks == 0 || now.Running+now.Pending > 0 {
+		return out, -1, false, err
+	}
+	if now.Failed > 0 {
+		status = orchestrator.ExitInfrastructure
+	}
+	out, err = p.readBatch(j, inv)
+	return out, status, err == nil, err
 }
 
 // patchName is a task's id as the name of a file: inputs may call it anything.

@@ -90,7 +90,7 @@ func (a *app) runner(home string, adjust func(*runner.Config)) (r *runner.Runner
 	}
 	tel := telemetry.Start(a.lookup, version(), func(line string) { logger.Warn(line) })
 	cfg := runner.Config{
-		Home: home, Ledger: l, Program: &jobProgram{app: a, self: self, home: home}, Environ: forRuns(a.Environ),
+		Home: home, Ledger: l, Program: &jobProgram{app: a, self: self, home: home, gitDirs: map[string]string{}}, Environ: forRuns(a.Environ),
 		Redactor: redact.New(redact.FromEnviron(a.Environ)), Clock: runner.SystemClock(), Log: logger,
 		Observer: observedJobs{tel, time.Now}, Sender: webhook.NewSender(time.Now, 30*time.Second),
 	}
@@ -269,6 +269,8 @@ func statusOfOutcome(r desk.Run) int {
 	switch schedule.Outcome(r.Outcome) {
 	case schedule.Won:
 		return orchestrator.ExitWinner
+	case schedule.NoWinner:
+		return orchestrator.ExitNoWinner
 	case schedule.TimedOut, schedule.Quiet:
 		return orchestrator.ExitTimedOut
 	case schedule.OverBudget:

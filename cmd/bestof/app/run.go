@@ -65,6 +65,8 @@ type runOptions struct {
 	budgetUSD      float64
 	image          imageOptions
 
+	asJob string // the id of the run, which whoever runs jobs chose
+
 	// Not flags: what revise and demo pass on.
 	task       string
 	revisionOf string
@@ -131,6 +133,8 @@ TASK is one argument, or - to read it from standard input.`,
 	}
 	o.addFlags(c.Flags())
 	o.addBudget(c.Flags())
+	c.Flags().StringVar(&o.asJob, "as-job", "", "the `ID` of the run, for who runs jobs")
+	_ = c.Flags().MarkHidden("as-job")
 	for flag, values := range map[string][]string{
 		"sandbox": {"auto", "process", "bwrap", "docker"}, "network": {"none", "gateway", "allow=", "full"}, "shadow": {"auto", "overlay", "userns", "btrfs", "engine", "reflink", "copy"}, "setup-network": {"none", "allow=", "full"},
 		"expect": {"flip", "pass"}, "stop": {"all", "first"}, "adopt": {"none", "apply", "branch"}, "base": {"snapshot", "head"}, "allow": {"undecided"},
@@ -252,12 +256,26 @@ func (a *app) execute(ctx context.Context, s *site, o runOptions, cfg orchestrat
 	if err != nil {
 		return err
 	}
+	if mode.mode != "" && o.asJob == "" {
+		release, err := a.aboutToAdopt(ctx, s)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
 	watch, err := a.watch(s.repo.Root())
 	if err != nil {
 		return err
 	}
 	defer watch.Close()
-	w, err := s.records.Create(owner, func() string { return record.NewID(time.Now(), randomNumber()) })
+	newID := func() string { return record.NewID(time.Now(), randomNumber()) }
+	if o.asJob != "" {
+		if !record.ValidID(o.asJob) {
+			return usagef("--as-job: %q is no id of a run", o.asJob)
+		}
+		newID = func() string { return o.asJob }
+	}
+	w, err := s.records.Create(owner, newID)
 	if err != nil {
 		return statusError{orchestrator.ExitInfrastructure, err}
 	}
@@ -287,7 +305,7 @@ func (a *app) execute(ctx context.Context, s *site, o runOptions, cfg orchestrat
 		return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("run %s: %w", doc.Run, runErr)}
 	}
 	if doc.Winner != nil && mode.mode != "" {
-		if err := a.adoptWinner(ctx, s, &doc, *doc.Winner, mode, nil); err != nil {
+		if err := a.adoptOwn(ctx, s, &doc, mode, o.asJob != ""); err != nil {
 			doc.AdoptError, doc.ExitCode = err.Error(), exitStatus(err)
 			if err := s.records.Update(doc); err != nil {
 				a.warn("that the winner was not adopted could not be written down: %v", err)

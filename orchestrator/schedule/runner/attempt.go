@@ -22,6 +22,7 @@ import (
 // The files of a run's directory.
 const (
 	LogFile      = "log"           // what it printed, cleaned
+	PlanFile     = "plan.json"     // planned
 	ResultFile   = "result.json"   // Result
 	ToldFile     = "told.json"     // what became of telling
 	OnFinishFile = "on-finish.log" // what the job's own program printed
@@ -75,6 +76,11 @@ func (a *attempt) lastOutput() time.Time {
 func (a *attempt) live() {
 	defer a.cancel(nil)
 	inv, produced, status, err := a.invoke()
+	a.conclude(inv, produced, status, err)
+}
+
+// conclude says how the run ended, from what its invocation left, and keeps it.
+func (a *attempt) conclude(inv Invocation, produced Produced, status int, err error) {
 	now := a.r.Clock.Now()
 	a.end = a.ending(produced, status, err)
 	a.result = a.resultOf(inv, produced, now)
@@ -106,6 +112,9 @@ func (a *attempt) invoke() (inv Invocation, produced Produced, status int, err e
 	}
 	for _, n := range inv.Notices {
 		fmt.Fprintf(log, "bestof: %s\n", n)
+	}
+	if err := a.keepPlan(inv); err != nil {
+		return inv, produced, status, err
 	}
 	a.r.Log.Info("invocation begins", "job", a.job.Name, "run", a.run.ID)
 	stdout, status, err := a.spawn(inv, log)
@@ -213,6 +222,8 @@ func (a *attempt) ending(p Produced, status int, err error) ledger.End {
 		e.Outcome, e.Reason = schedule.Infrastructure, err.Error()
 	case status < 0:
 		e.Outcome, e.Reason = schedule.Broken, "a signal ended it"
+	case status == 0 && p.Fruitless:
+		e.Outcome = schedule.NoWinner
 	default:
 		e.Outcome = schedule.OutcomeOf(status)
 	}
@@ -276,5 +287,17 @@ func writeNew(root *os.Root, name string, data []byte) error {
 	if err == nil {
 		err = root.Link(part, name) // not Rename: another file of that name stays
 	}
+	if errors.Is(err, os.ErrExist) && holds(root, name, data) {
+		err = nil // a runner that died wrote it
+	}
 	return errors.Join(err, root.Remove(part))
+}
+
+// holds reports whether a file has exactly this content.
+func holds(root *os.Root, name string, data []byte) bool {
+	if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(data)) {
+		return false
+	}
+	b, err := root.ReadFile(name)
+	return err == nil && bytes.Equal(b, data)
 }

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -113,9 +114,44 @@ func readBelow(dir, name string, most int64) ([]byte, error) {
 	return b, err
 }
 
+// A planned is what a run was about to be, kept before it is spawned: whoever
+// settles it looks there for what it left.
+type planned struct {
+	Key        string       `json:"key"`
+	Job        schedule.Job `json:"job"` // as it was
+	Invocation Invocation   `json:"invocation"`
+}
+
+// keepPlan keeps what the run is about to be, but for its task.
+func (a *attempt) keepPlan(inv Invocation) error {
+	inv.Stdin = nil
+	b, err := json.Marshal(planned{a.run.Key(), a.job, inv})
+	if err == nil {
+		err = atomicfile.Write(filepath.Join(a.dir, PlanFile), b, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("keep what the run is: %w", err)
+	}
+	return nil
+}
+
+// loadPlan reads what a run was about to be.
+func loadPlan(home string, run schedule.Run) (planned, error) {
+	var p planned
+	b, err := readBelow(runsDir(home), filepath.Join(strconv.FormatInt(run.ID, 10), PlanFile), maxResult)
+	if err == nil {
+		err = json.Unmarshal(b, &p)
+	}
+	if err == nil && p.Key != run.Key() {
+		err = fmt.Errorf("run %d: its plan is that of %q", run.ID, p.Key)
+	}
+	return p, err
+}
+
 // settle ends what a runner that died left running, and writes down what is
-// known of how those runs ended: their result, if they came to one.
-func (r *Runner) settle() error {
+// known of how those runs ended: their result, or what their invocation left if
+// that came to its end.
+func (r *Runner) settle(ctx context.Context) error {
 	lost, err := r.Ledger.Reap(
 		func(p schedule.Process) bool { return proc.Identity(p).Alive() },
 		func(run schedule.Run) (ledger.End, error) {
@@ -124,7 +160,7 @@ func (r *Runner) settle() error {
 					return ledger.End{}, fmt.Errorf("end what run %d left running: %w", run.ID, err)
 				}
 			}
-			return r.lostEnd(run), nil
+			return r.lostEnd(ctx, run)
 		}, r.Clock.Now())
 	for _, run := range lost {
 		r.Log.Warn("run settled", "job", run.Job, "run", run.ID)
@@ -133,13 +169,33 @@ func (r *Runner) settle() error {
 }
 
 // lostEnd is how a run ended whose runner died.
-func (r *Runner) lostEnd(run schedule.Run) ledger.End {
-	res, err := LoadResult(r.Home, run.ID)
-	if err != nil || res.Key != run.Key() {
-		return ledger.End{Outcome: schedule.Lost, Status: -1, Reason: "the runner of jobs died while it ran: nobody saw how it ended"}
+func (r *Runner) lostEnd(ctx context.Context, run schedule.Run) (ledger.End, error) {
+	if res, err := LoadResult(r.Home, run.ID); err == nil && res.Key == run.Key() {
+		return ledger.End{
+			Outcome: schedule.Outcome(res.Outcome), Status: res.ExitCode, Reason: res.Reason, Record: res.Record,
+			Used: schedule.Budget{MicroUSD: res.MicroUSD, Tokens: res.Tokens}, Reported: res.Reported,
+		}, nil
 	}
-	return ledger.End{
-		Outcome: schedule.Outcome(res.Outcome), Status: res.ExitCode, Reason: res.Reason, Record: res.Record,
-		Used: schedule.Budget{MicroUSD: res.MicroUSD, Tokens: res.Tokens}, Reported: res.Reported,
+	lost := ledger.End{Outcome: schedule.Lost, Status: -1, Reason: "the runner of jobs died while it ran: nobody saw how it ended"}
+	p, err := loadPlan(r.Home, run)
+	if err != nil {
+		return lost, nil // it was never spawned
 	}
+	ctx, cancel := context.WithTimeout(ctx, recoverLimit)
+	defer cancel()
+	produced, status, ended, err := r.Program.Recover(ctx, p.Job, p.Invocation)
+	if err != nil {
+		r.Log.Warn("what a run left was not read", "job", run.Job, "run", run.ID, "error", err.Error())
+	}
+	if err != nil || !ended {
+		return lost, nil
+	}
+	p.Invocation.Notices = append(p.Invocation.Notices, "the runner of jobs died at its end: this is what its record says")
+	a := newAttempt(ctx, r, p.Job, run)
+	a.conclude(p.Invocation, produced, status, nil)
+	a.cancel(nil)
+	return a.end, a.kept
 }
+
+// recoverLimit is the time to find out what one run left.
+const recoverLimit = 2 * time.Minute

@@ -30,20 +30,22 @@ type Invocation struct {
 	Argv    []string // the program and its arguments
 	Dir     string   // absolute, to start in
 	Stdin   []byte
-	Batch   string   // directory of the batch that it makes, "" for a run
+	Run     string   // id that its run has, "" for none
+	Batch   string   // directory of the batch that it makes, "" for none
 	Notices []string // what is different from when the job was added
 }
 
 // Produced is what an invocation left.
 type Produced struct {
-	Document json.RawMessage // of the run or of the batch; nil if there is none
-	Record   string          // where it is kept
-	Reason   string          // why it ended so, one line
-	Branch   string          // that was made of the winner
-	Commit   string
-	Used     schedule.Budget
-	Reported bool
-	Patches  []Patch // of winners, when the job asks for them
+	Document  json.RawMessage // of the run or of the batch; nil if there is none
+	Record    string          // where it is kept
+	Reason    string          // why it ended so, one line
+	Branch    string          // that was made of the winner
+	Commit    string
+	Used      schedule.Budget
+	Reported  bool
+	Patches   []Patch // of winners, when the job asks for them
+	Fruitless bool    // it ended well, and nothing was solved
 }
 
 // A Patch is a winner's change.
@@ -70,6 +72,14 @@ type Program interface {
 	Plan(ctx context.Context, j schedule.Job, r schedule.Run, dir string, log io.Writer) (Invocation, error)
 	// Read finds what an invocation left, from what it printed on stdout.
 	Read(ctx context.Context, j schedule.Job, inv Invocation, stdout []byte) (Produced, error)
+	// Recover finds what an invocation left that ran to its end although its
+	// runner died before it was read, and its exit status; ok is false when it did
+	// not come to its end. What the job does with a winner and is not done is done.
+	// None of the invocation's processes is alive.
+	Recover(ctx context.Context, j schedule.Job, inv Invocation) (p Produced, status int, ok bool, err error)
+	// Hold is the right to work on the job's repository, among all processes of
+	// this machine, until release. held says that others have it.
+	Hold(ctx context.Context, j schedule.Job) (release func(), held bool, err error)
 	// Finish runs the job's own program with a document on its stdin, and
 	// returns its exit status.
 	Finish(ctx context.Context, j schedule.Job, dir string, env map[string]string, document []byte, log io.Writer) (int, error)
@@ -125,7 +135,8 @@ type Runner struct {
 	telling int
 	working sync.WaitGroup
 	held    map[string]schedule.Reason // by fire, so that a reason is logged once
-	limited bool                       // a fire waits for a slot that others have
+	limited bool                       // a fire waits for what others have: a slot or a repository
+	holds   map[string]func()          // by repository: lets go of it
 	beat    <-chan time.Time
 
 	mu     sync.Mutex
@@ -168,7 +179,7 @@ func New(c Config) (*Runner, error) {
 		}
 	}
 	return &Runner{
-		Config: c, self: schedule.Process(id), runs: map[int64]*attempt{}, ended: make(chan *attempt), told: make(chan struct{}), held: map[string]schedule.Reason{},
+		Config: c, self: schedule.Process(id), runs: map[int64]*attempt{}, ended: make(chan *attempt), told: make(chan struct{}), held: map[string]schedule.Reason{}, holds: map[string]func(){},
 		health: Health{Schema: "bestof.daemon/1", State: "running", Since: c.Clock.Now(), Running: []RunningRun{}, Limit: c.Limit, Process: id},
 	}, nil
 }
@@ -188,7 +199,7 @@ const patience = 10 * time.Second
 // Drain is closed and nothing runs any more, or, with Once or Only, until
 // nothing is left to do. When ctx ends, what runs is stopped first.
 func (r *Runner) Run(ctx context.Context) error {
-	if err := r.settle(); err != nil {
+	if err := r.settle(ctx); err != nil {
 		return err
 	}
 	watching, done := context.WithCancel(context.WithoutCancel(ctx))
@@ -324,18 +335,16 @@ func (r *Runner) turn(ctx context.Context, draining bool) (next time.Time, err e
 		return next, err
 	}
 	r.complete(&state, draining || ctx.Err() != nil)
-	decisions := schedule.Decide(state, now)
-	if r.Only {
-		decisions = only(decisions)
-	}
-	if err := r.Ledger.Apply(decisions, now); err != nil {
-		return next, err
-	}
 	jobs := map[string]schedule.Job{}
 	for _, j := range state.Jobs {
 		jobs[j.Job.Name] = j.Job
 	}
-	r.limited = limited(state, decisions)
+	decisions := r.decide(ctx, &state, jobs, now)
+	defer r.letGo()
+	if err := r.Ledger.Apply(decisions, now); err != nil {
+		return next, err
+	}
+	r.limited = limited(state, decisions) || len(state.Locked) > 0
 	for _, d := range decisions {
 		r.log(d)
 		switch d.Act {
@@ -353,10 +362,64 @@ func (r *Runner) turn(ctx context.Context, draining bool) (next time.Time, err e
 		}
 	}
 	if soon := now.Add(slotWait); r.limited && (next.IsZero() || soon.Before(next)) {
-		next = soon // a slot that somebody else frees tells nobody
+		next = soon // what somebody else lets go of tells nobody
 	}
 	r.picture(state, next)
 	return next, nil
+}
+
+// decide decides with the repositories that runs are to begin on held: one that
+// others hold is decided about again.
+func (r *Runner) decide(ctx context.Context, state *schedule.State, jobs map[string]schedule.Job, now time.Time) []schedule.Decision {
+	for {
+		decisions := schedule.Decide(*state, now)
+		if r.Only {
+			decisions = only(decisions)
+		}
+		before := len(state.Locked)
+		for _, d := range decisions {
+			if d.Act == schedule.Start {
+				r.hold(ctx, state, jobs[d.Job])
+			}
+		}
+		if len(state.Locked) == before {
+			return decisions
+		}
+	}
+}
+
+// hold takes a job's repository, or notes that others have it. A repository that
+// cannot be looked at is the run's to complain of.
+func (r *Runner) hold(ctx context.Context, state *schedule.State, j schedule.Job) {
+	if r.holds[j.Repository] != nil || j.Policy.Share || j.Repository == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	release, held, err := r.Program.Hold(ctx, j)
+	switch {
+	case held:
+		if state.Locked == nil {
+			state.Locked = map[string]string{}
+		}
+		state.Locked[j.Repository] = "another process"
+	case err == nil:
+		r.holds[j.Repository] = release
+	}
+}
+
+// letGo lets go of the repositories that no run of this process works on.
+func (r *Runner) letGo() {
+	used := map[string]bool{}
+	for _, a := range r.runs {
+		used[a.job.Repository] = true
+	}
+	for repository, release := range r.holds {
+		if !used[repository] {
+			release()
+			delete(r.holds, repository)
+		}
+	}
 }
 
 // limited reports whether a fire waits for a candidate's slot after decisions.
@@ -382,7 +445,7 @@ func limited(s schedule.State, decisions []schedule.Decision) bool {
 	return false
 }
 
-// slotWait is how long a fire that waits for a candidate's slot waits before it
+// slotWait is how long a fire that waits for what others have waits before it
 // looks again.
 const slotWait = 2 * time.Second
 
@@ -495,6 +558,7 @@ func (r *Runner) keep(ctx context.Context, a *attempt) {
 		return
 	}
 	delete(r.runs, a.run.ID)
+	r.letGo()
 	r.Log.Info("run ended", "job", a.job.Name, "run", a.run.ID, "outcome", string(a.end.Outcome), "status", a.end.Status, "reason", a.end.Reason)
 	if r.Observer != nil {
 		r.Observer.Ended(a.job, a.run, a.end)

@@ -89,6 +89,11 @@ type fake struct {
 	secrets  map[string]string
 	finished []string // documents
 	status   int
+
+	ended     bool // what Recover is asked about ran to its end
+	recovered int  // how often it was asked
+	held      int  // how often others have the repository
+	holding   int  // repositories that the runner has
 }
 
 func (f *fake) Plan(_ context.Context, _ schedule.Job, r schedule.Run, _ string, _ io.Writer) (Invocation, error) {
@@ -106,6 +111,24 @@ func (f *fake) Finish(_ context.Context, _ schedule.Job, _ string, env map[strin
 	f.finished = append(f.finished, env["BESTOF_OUTCOME"]+" "+string(document))
 	fmt.Fprintln(log, "told")
 	return f.status, nil
+}
+
+func (f *fake) Recover(context.Context, schedule.Job, Invocation) (Produced, int, bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.recovered++
+	return f.produced, 0, f.ended, nil
+}
+
+func (f *fake) Hold(context.Context, schedule.Job) (func(), bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.held > 0 {
+		f.held--
+		return nil, true, nil
+	}
+	f.holding++
+	return func() { f.mu.Lock(); defer f.mu.Unlock(); f.holding-- }, false, nil
 }
 
 func (f *fake) Secret(name string) (string, bool) { v, ok := f.secrets[name]; return v, ok }
@@ -404,6 +427,88 @@ func TestTellingAfterACrash(t *testing.T) {
 	}
 	if left, err := os.ReadDir(outbox(m.home)); err != nil || len(left) > 0 {
 		t.Errorf("the outbox has %v, %v", left, err)
+	}
+}
+
+// What a run's invocation came to is taken from what it left when its runner died
+// before it read that: it is not tried again, and it is told.
+func TestHazardDiedBeforeTheResult(t *testing.T) {
+	for _, ended := range []bool{true, false} {
+		m := newRoom(t, "exit 0")
+		m.add(func(j *schedule.Job) { j.Result.OnFinish = []string{"tell"} })
+		m.hands.forward(time.Hour)
+		fire, err := m.l.Ask("j", m.hands.clock().Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := m.l.Start(schedule.Decision{Act: schedule.Start, Job: "j", Fire: fire, Places: 1}, schedule.Process{PID: 1, StartTime: 1, BootID: "another"}, m.hands.clock().Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, err := m.l.Job("j")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := attempt{job: j, run: run, dir: Dir(m.home, run.ID)}
+		if err := os.MkdirAll(a.dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.keepPlan(Invocation{Argv: []string{"x"}, Run: "abc", Stdin: []byte("the task")}); err != nil {
+			t.Fatal(err)
+		}
+		m.fake.ended, m.fake.produced = ended, Produced{Branch: "bestof/abc", Reason: "c1 wins"}
+		m.start(func(c *Config) { c.Only, c.Drain = true, nil })
+		m.end()
+		want, told := "lost", 0
+		if ended {
+			want, told = "won", 1
+		}
+		if got := m.outcomes(); got != want || m.fake.recovered != 1 || len(m.fake.finished) != told {
+			t.Errorf("%s, want %s; looked %d times, told %d times", got, want, m.fake.recovered, len(m.fake.finished))
+		}
+		if res, err := LoadResult(m.home, run.ID); ended && (err != nil || res.Branch != "bestof/abc" || len(res.Notices) != 1) {
+			t.Errorf("%+v, %v", res, err)
+		}
+		f, err := m.l.Fires(ledger.Query{Job: "j"})
+		if err != nil || len(f) == 0 || (f[0].State == schedule.FireDone) != ended {
+			t.Errorf("fires %+v, %v", f, err)
+		}
+	}
+}
+
+// While others hold the repository a fire waits and says so; what was held is
+// let go of.
+func TestRepositoryOfOthers(t *testing.T) {
+	m := newRoom(t, "exit 0")
+	m.add(nil)
+	m.add(func(j *schedule.Job) { j.Name, j.Policy.Share = "k", true })
+	m.fake.held = 1
+	m.hands.forward(time.Hour)
+	m.start(nil)
+	m.until("the one that shares", func() bool { return m.outcomes() == "won" })
+	m.hands.forward(slotWait)
+	m.until("the other", func() bool { return m.outcomes() == "won won" })
+	m.stop()
+	if got := m.outcomes(); got != "won won" || m.fake.held != 0 || m.fake.holding != 0 {
+		t.Errorf("%s; still %d, holding %d", got, m.fake.held, m.fake.holding)
+	}
+	if !strings.Contains(m.log.String(), "another process works on the repository") {
+		t.Errorf("nothing says what it waited for:\n%s", m.log)
+	}
+	if r := m.runs(); len(r) != 2 || r[0].Job != "k" {
+		t.Errorf("the one that shares did not go first: %+v", r)
+	}
+}
+
+// A batch that ends well and solves nothing has won nothing.
+func TestFruitless(t *testing.T) {
+	m := newRoom(t, "exit 0")
+	m.fake.produced = Produced{Fruitless: true, Reason: "0 of 3 tasks solved"}
+	m.add(nil)
+	m.hands.forward(time.Hour)
+	m.once()
+	if r := m.runs(); len(r) != 1 || r[0].Outcome != schedule.NoWinner || r[0].Status != 0 || r[0].Reason != "0 of 3 tasks solved" {
+		t.Errorf("%+v", r)
 	}
 }
 
