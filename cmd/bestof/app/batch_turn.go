@@ -75,7 +75,7 @@ func (p *batchPlan) planTurn(ctx context.Context, spec batch.Spec) (orchestrator
 		return orchestrator.Config{}, err
 	}
 	s := *p.site
-	s.repo = repo
+	s.repo, s.inBatch = repo, true
 	s.hidden = []string{p.input}
 	if p.dir != "" {
 		s.hidden = append(s.hidden, p.dir)

@@ -15,8 +15,9 @@ const ownPrivileges = "one-file tools run with your privileges in --sandbox proc
 
 // oneFile are the one-file tools that candidates may call. A sandbox that hides
 // the operator's files hides the tools with them, but for those whose very bytes
-// are listed; among plain processes all that are live are there.
-func (a *app) oneFile(ctx context.Context, kept sandbox.Isolation) (*orchestrator.OneFile, error) {
+// are listed; among plain processes all that are live are there. propose says
+// that the winner's own go into the operator's pending zone.
+func (a *app) oneFile(ctx context.Context, kept sandbox.Isolation, propose bool) (*orchestrator.OneFile, error) {
 	tools, err := a.toolbox(tool.Callable)
 	if err != nil {
 		return nil, err
@@ -50,6 +51,9 @@ func (a *app) oneFile(ctx context.Context, kept sandbox.Isolation) (*orchestrato
 		}
 	}
 	o.Drafts = func(dir string) (*tool.Zones, error) { return tool.Open(dir, tools.Settings) }
+	if !propose {
+		return o, nil
+	}
 	o.Propose = func(ctx context.Context, name tool.Name, b []byte) (string, error) {
 		p, err := tools.Propose(ctx, name, b)
 		switch {

@@ -177,7 +177,7 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 		return none, err
 	}
 	cfg.Redactor = cfg.Redactor.With(a.secretsOf(cfg.Servers))
-	if cfg.OneFile, err = a.oneFile(ctx, box.isolation); err != nil {
+	if cfg.OneFile, err = a.oneFile(ctx, box.isolation, !s.inBatch); err != nil {
 		return none, err
 	}
 	cfg.Settings.MaxBlocks = a.blocks(file.Run.Blocks)

@@ -22,6 +22,7 @@ type site struct {
 	records *record.Store
 	store   *worktree.Store
 	hidden  []string // more that no candidate may see
+	inBatch bool     // one run of many: what its winner writes as a tool waits in its record
 }
 
 func (s *site) Close() error { return s.records.Close() }
