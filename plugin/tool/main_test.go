@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"flag"
 	"os"
 	"testing"
 
@@ -10,6 +11,11 @@ import (
 func TestMain(m *testing.M) {
 	if code, ok := proc.Supervise(os.Args); ok {
 		os.Exit(code)
+	}
+	// Each move of the model is on the disk before it counts, so a few walks are
+	// many seconds; -rapid.checks on the command line asks for more.
+	if err := flag.Set("rapid.checks", "25"); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }

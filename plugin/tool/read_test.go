@@ -2,8 +2,10 @@ package tool
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -66,6 +68,12 @@ func TestLiterals(t *testing.T) {
 		{"run from a star", source(okDescription, `SCHEMA = {}`, "from x import *"), "current weather for a city", `{}`},
 		{"run in a branch", source(okDescription, `SCHEMA = {}`, "try:\n    from x import run\nexcept ImportError:\n    def run(args): return 1"), "current weather for a city", `{}`},
 		{"run decorated", source(okDescription, `SCHEMA = {}`, "@f\ndef run(): pass"), "current weather for a city", `{}`},
+		{"run made by a function", source(okDescription, `SCHEMA = {}`, "def make():\n  global run\n  run = print\nmake()"), "current weather for a city", `{}`},
+		{"form feeds", "\f" + source(okDescription, "\fSCHEMA = {}", okRun), "current weather for a city", `{}`},
+		{"lines that go on", source("DESCRIPTION \\\n = 'x'", `SCHEMA = {}`, okRun), "x", `{}`},
+		{"lines of CR", strings.ReplaceAll(source(okDescription, `SCHEMA = {}`, okRun), "\n", "\r"), "current weather for a city", `{}`},
+		{"a literal of a megabyte beside it", source(okDescription, `SCHEMA = {}`, "X = '"+strings.Repeat("y", 1_000_000)+"'\n"+okRun), "current weather for a city", `{}`},
+		{"names in wide letters", source(`ＤＥＳＣＲＩＰＴＩＯＮ = "x"`, `SCHEMA = {}`, okRun), "x", `{}`},
 		{"run with defaults", source(okDescription, `SCHEMA = {}`, "def run(args, *more, x=1, **kw): pass"), "current weather for a city", `{}`},
 		{"run assigned", source(okDescription, `SCHEMA = {}`, "class A:\n  def go(self, args): pass\nrun = A().go"), "current weather for a city", `{}`},
 	}
@@ -129,7 +137,14 @@ func TestNotLiterals(t *testing.T) {
 		{"as an exception", source(okDescription, okSchema, okRun+"\ntry: pass\nexcept E as SCHEMA: pass"), "SCHEMA: it is bound a second time"},
 		{"a match", source(okDescription, okSchema, okRun+"\nmatch x:\n  case {**SCHEMA}: pass"), "SCHEMA: it is bound a second time"},
 		{"deleted", source(okDescription, okSchema, okRun+"\ndel SCHEMA"), "SCHEMA: it is bound a second time"},
+		{"a function's global", source(okDescription, okSchema, okRun+"\ndef f():\n  global SCHEMA\n  SCHEMA = {}\nf()"), "weather.py:6: SCHEMA: it is bound a second time"},
+		{"a class's global", source(okDescription, okSchema, okRun+"\nclass A:\n  global DESCRIPTION\n  DESCRIPTION = 1"), "weather.py:6: DESCRIPTION: it is bound a second time"},
 		{"imported", source("from x import DESCRIPTION", okSchema, okRun), "DESCRIPTION: it is not a plain assignment"},
+		{"again in wide letters", source(okDescription, okSchema, okRun+"\nＳＣＨＥＭＡ = {}"), "weather.py:5: SCHEMA: it is bound a second time"},
+		{"a huge number", source(okDescription, `SCHEMA = {"const": 0x`+strings.Repeat("f", 200_000)+`}`, okRun), "weather.py: it cannot be read"},
+		{"a power", source(okDescription, `SCHEMA = {"const": 9**9**9}`, okRun), "SCHEMA: it is not a literal"},
+		{"UTF-16", "\xff\xfeD\x00E\x00", "weather.py: it is not Python"},
+		{"another declared encoding", "# -*- coding: latin-1 -*-\n" + source(okDescription, okSchema, okRun), "weather.py: it is encoded as iso-8859-1"},
 		{"only in a branch", source("if 1:\n  DESCRIPTION = 'x'", okSchema, okRun), "weather.py:2: DESCRIPTION: it is not a plain assignment at the top"},
 		{"starred", source("DESCRIPTION, *SCHEMA = 'a', {}", "", okRun), "DESCRIPTION: it is not a plain assignment"},
 		{"async run", source(okDescription, okSchema, "async def run(args): pass"), "weather.py:3: run: it is async"},
@@ -208,7 +223,7 @@ func TestBadFilesAreAlone(t *testing.T) {
 // TestTrainers: the other contract of the same reader.
 func TestTrainers(t *testing.T) {
 	const train, evaluate = "def train(rows_path, out_dir):\n  pass\n", "def evaluate(checkpoint, rows_path):\n  pass\n"
-	for source, want := range map[string]string{
+	cases := map[string]string{
 		train + evaluate:                         "",
 		"DESCRIPTION = 'x'\n" + train + evaluate: "",
 		train:                                    "weather.py: evaluate: it is missing: define a function evaluate(checkpoint, rows_path)",
@@ -216,8 +231,10 @@ func TestTrainers(t *testing.T) {
 		train + "def evaluate(x): pass":          "weather.py:3: evaluate: it cannot be called with 2 arguments",
 		"DESCRIPTION = x()\n" + train + evaluate: "weather.py:1: DESCRIPTION: it is not a literal",
 		train + "async def evaluate(a, b):\n    pass\n": "weather.py:3: evaluate: it is async",
-	} {
-		r := readAll(t, Trainer, source)[0]
+	}
+	sources := slices.Sorted(maps.Keys(cases))
+	for i, r := range readAll(t, Trainer, sources...) {
+		source, want := sources[i], cases[sources[i]]
 		switch {
 		case want == "" && r.Skip != nil:
 			t.Errorf("%q: %s", source, r.Skip)

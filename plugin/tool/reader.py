@@ -95,6 +95,9 @@ def bindings(module, names):
             if isinstance(name, str) and name in names:
                 found.append((name, node, None, False))
         stack.extend((child, False) for child in reversed(list(ast.iter_child_nodes(node))))
+    for node in ast.walk(module):  # what an inner scope declares global it binds here
+        if isinstance(node, ast.Global):
+            found.extend((name, node, None, False) for name in node.names if name in names)
     return found
 
 
@@ -177,6 +180,8 @@ def function(module, field, parameters):
         raise Refused(field, 0, "it is missing: define a function %s(%s)" % (field, ", ".join(parameters)))
     _, node, value, _ = found[-1]
     line = node.lineno
+    if isinstance(node, ast.Global):
+        return  # as with a star
     if isinstance(value, ast.AsyncFunctionDef):
         raise Refused(field, line, "it is async: define it with def")
     if isinstance(value, ast.expr):
