@@ -23,11 +23,13 @@ import (
 const (
 	createWait = 30 * time.Second
 	startWait  = 90 * time.Second
-	removeWait = 60 * time.Second
 )
 
-// askWait is a variable for tests of an engine that hangs.
-var askWait = 10 * time.Second
+// Variables for tests of an engine that hangs.
+var (
+	askWait    = 10 * time.Second
+	removeWait = 60 * time.Second
+)
 
 // oldestAPI is that of Docker 20.10.
 const oldestAPI = "1.41"

@@ -202,6 +202,33 @@ func TestEngineThatDies(t *testing.T) {
 	}
 }
 
+// TestEngineThatHangs in the middle of a run, and is there all the same, is no
+// result of the program's: it is found out by the time limit at the latest.
+func TestEngineThatHangs(t *testing.T) {
+	host := engine(t)
+	p := dockertest.NewProxy(t, host, -1)
+	s := box(t, p.Host, docker.Options{})
+	docker.Impatient(t)
+	spec := script(t, "trap '' TERM; echo x; sleep 1000")
+	spec.Timeout, spec.Grace = 3*time.Second, 100*time.Millisecond
+	spec.Log = logFunc(p.Hang)
+	var id sandbox.Process
+	spec.Started = func(p sandbox.Process) { id = p }
+	res, err := s.Run(t.Context(), spec)
+	if err == nil || errors.Is(err, proc.ErrSupervisorLost) || !strings.Contains(err.Error(), "remove its container") {
+		t.Errorf("%+v, %v", res, err)
+	}
+	// When the connection ends at last, so does the container.
+	p.Cut()
+	eventually(t, "the container has ended", func() bool { return id.PID != 0 && !id.Alive() })
+	c := dockertest.Client(t, host)
+	for _, left := range containers(t, c) {
+		if err := c.ContainerRemove(t.Context(), left, container.RemoveOptions{Force: true}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	deadline := time.After(20 * time.Second)

@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/bestof-dev/bestof/candidate/sandbox"
 )
@@ -20,6 +21,13 @@ func Warmed(ctx context.Context, s *Sandbox, spec sandbox.Spec) {
 func Unasked(s *Sandbox) *Sandbox {
 	s.asked = false
 	return s
+}
+
+// Impatient gives an engine a moment to remove a container, for one test.
+func Impatient(t *testing.T) {
+	before := removeWait
+	removeWait = time.Second
+	t.Cleanup(func() { removeWait = before })
 }
 
 func TestAvailable(t *testing.T) {

@@ -22,6 +22,8 @@ type Proxy struct {
 
 	to    string
 	l     *net.UnixListener
+	hung  chan struct{} // closed: nothing is passed on
+	ended chan struct{} // closed by Cut
 	mu    sync.Mutex
 	gone  bool
 	conns []*net.UnixConn
@@ -36,7 +38,7 @@ func NewProxy(t testing.TB, host string, gid int) *Proxy {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	path := filepath.Join(dir, "docker.sock")
-	p := &Proxy{Host: "unix://" + path, to: strings.TrimPrefix(host, "unix://")}
+	p := &Proxy{Host: "unix://" + path, to: strings.TrimPrefix(host, "unix://"), hung: make(chan struct{}), ended: make(chan struct{})}
 	if p.l, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}); err != nil {
 		t.Fatal(err)
 	}
@@ -78,10 +80,25 @@ func (p *Proxy) keep(conns ...*net.UnixConn) bool {
 	return true
 }
 
+// Hang passes nothing on any more, and takes every connection all the same: an
+// engine that hangs, until the proxy is Cut.
+func (p *Proxy) Hang() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.hung:
+	default:
+		close(p.hung)
+	}
+}
+
 // Cut ends all connections, and lets no more begin: an engine that died.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !p.gone {
+		close(p.ended)
+	}
 	p.gone = true
 	p.l.Close()
 	for _, c := range p.conns {
@@ -123,6 +140,12 @@ func (p *Proxy) copy(to, from *net.UnixConn, pass func([]byte) bool) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
+		select {
+		case <-p.hung:
+			<-p.ended
+			return
+		default:
+		}
 		if n > 0 {
 			if !pass(buf[:n]) {
 				to.Close()
