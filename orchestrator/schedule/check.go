@@ -57,8 +57,8 @@ func (j Job) Check() error {
 	if err := arguments("command", j.Command); err != nil {
 		return wrap(err)
 	}
-	if len(j.Command) == 0 || j.Command[0] != "run" && j.Command[0] != "batch" {
-		return wrap(fmt.Errorf("command: it begins with neither run nor batch: write one of them, then its arguments"))
+	if len(j.Command) == 0 || !slices.Contains([]string{"run", "batch", "tool"}, j.Command[0]) {
+		return wrap(fmt.Errorf("command: it begins with none of run, batch and tool: write one of them, then its arguments"))
 	}
 	if err := absolute("repository", j.Repository); err != nil {
 		return wrap(err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +17,8 @@ import (
 	"github.com/bestof-dev/bestof/internal/term"
 	"github.com/bestof-dev/bestof/orchestrator"
 	"github.com/bestof-dev/bestof/orchestrator/record"
+	"github.com/bestof-dev/bestof/orchestrator/schedule/desk"
+	"github.com/bestof-dev/bestof/orchestrator/schedule/ledger"
 	"github.com/bestof-dev/bestof/worktree"
 )
 
@@ -32,7 +36,9 @@ func (a *app) gcCommand() *cobra.Command {
 		Short: "Remove what runs left behind",
 		Long: `Ends processes and removes shadows, mounts and containers of runs whose orchestrator is dead,
 empties the trash, and keeps the cached bases within their budget. Records of
-runs are kept unless --keep or --older-than says otherwise. Nothing is removed
+runs are kept unless --keep or --older-than says otherwise; of each job they keep
+the logs, results and batches of so many runs, and the history always stays.
+Nothing is removed
 that does not carry bestof's own mark.`,
 		Example: "  bestof gc --dry-run\n  bestof gc --keep 20 --older-than 720h",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -56,6 +62,7 @@ type gcReport struct {
 	Mounts  []string `json:"mounts"`
 	Trash   []string `json:"trash"`
 	Bytes   int64    `json:"bytes"`
+	JobRuns []int64  `json:"job_runs"` // whose logs, results and batches go; the history stays
 
 	Containers []string `json:"containers"`
 }
@@ -84,7 +91,7 @@ func (a *app) runGC(ctx context.Context, o gcOptions, given func(string) bool) e
 	if err != nil {
 		return err
 	}
-	report := gcReport{Schema: "bestof.gc/1", DryRun: o.dryRun, Records: []string{}}
+	report := gcReport{Schema: "bestof.gc/1", DryRun: o.dryRun, Records: []string{}, JobRuns: []int64{}}
 	var absent *sandbox.Unavailable
 	if report.Containers, err = a.reapContainers(ctx, o.dryRun); err != nil && !errors.As(err, &absent) {
 		return statusError{orchestrator.ExitInfrastructure, err}
@@ -96,6 +103,9 @@ func (a *app) runGC(ctx context.Context, o gcOptions, given func(string) bool) e
 		}
 		docs = slices.DeleteFunc(docs, func(d record.Document) bool { return !s.records.Own(d.Run) })
 		broken = append(broken, expired(docs, o.keep, time.Now().Add(-o.olderThan))...)
+		if report.JobRuns, err = a.pruneJobs(s.home, o); err != nil {
+			return err
+		}
 	}
 	for _, id := range broken {
 		if !o.dryRun {
@@ -120,16 +130,36 @@ func (a *app) runGC(ctx context.Context, o gcOptions, given func(string) bool) e
 	if o.dryRun {
 		verb = "would remove"
 	}
+	var jobRuns []string
+	for _, id := range report.JobRuns {
+		jobRuns = append(jobRuns, strconv.FormatInt(id, 10))
+	}
 	for _, part := range []struct {
 		what  string
 		names []string
-	}{{"record", report.Records}, {"shadows of run", report.Runs}, {"base", report.Bases}, {"mount", report.Mounts}, {"container", report.Containers}, {"trash", report.Trash}} {
+	}{{"record", report.Records}, {"what a job kept of run", jobRuns}, {"shadows of run", report.Runs}, {"base", report.Bases}, {"mount", report.Mounts}, {"container", report.Containers}, {"trash", report.Trash}} {
 		for _, name := range part.names {
 			fmt.Fprintf(a.Out, "%s %s %s\n", verb, part.what, term.Clean(name, 200))
 		}
 	}
 	_, err = fmt.Fprintf(a.Out, "%s %s\n", verb, formatSize(report.Bytes))
 	return err
+}
+
+// pruneJobs removes what runs of jobs kept, where there are jobs.
+func (a *app) pruneJobs(home string, o gcOptions) ([]int64, error) {
+	ids := []int64{}
+	if _, err := os.Stat(ledger.File(home)); errors.Is(err, fs.ErrNotExist) {
+		return ids, nil
+	}
+	err := a.withJobs(func(d *desk.Desk) error {
+		runs, err := d.Prune(o.keep, time.Now().Add(-o.olderThan), o.dryRun)
+		for _, r := range runs {
+			ids = append(ids, r.ID)
+		}
+		return err
+	})
+	return ids, err
 }
 
 func list(names []string) []string {

@@ -99,16 +99,18 @@ func (a *app) completeJob(c *cobra.Command) {
 func (a *app) jobAddCommand() *cobra.Command {
 	var o jobOptions
 	c := &cobra.Command{
-		Use:   "add NAME --cron LINE|--at TIME|--every LENGTH [flags] -- run|batch run …",
+		Use:   "add NAME --cron LINE|--at TIME|--every LENGTH [flags] -- run|batch run|tool train …",
 		Short: "Add a job",
-		Long: `Adds a job: a run or a batch on the repository you are in, and when it is made.
+		Long: `Adds a job: a run or a batch on the repository you are in, or a training, and when
+it is made.
 What follows -- is checked as if it were made now, and its settings are frozen:
 what the configuration says later changes nothing about them. The repository
 itself is looked at again whenever the job fires.`,
 		Example: `  bestof job add nightly --cron '0 2 * * *' --tz Europe/Berlin --result branch -- \
       run -n 4 --agents claude:4 --test 'go test ./...' "make the failing test pass"
   bestof job add triage --every 6h --task-command './newest-failure.sh' -- run --test 'go test ./...'
-  bestof job add bench --at '2027-03-01 22:00' -- batch run tasks.csv --repo calc -n 4`,
+  bestof job add bench --at '2027-03-01 22:00' -- batch run tasks.csv --repo calc -n 4
+  bestof job add learn --cron '@weekly' -- tool train pairs`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 1 {
 				return errors.New("name the job")
@@ -119,7 +121,7 @@ itself is looked at again whenever the job fires.`,
 			return a.runJobAdd(c.Context(), o, c.Flags(), c.ArgsLenAtDash(), args)
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return []string{"--", "run", "batch"}, cobra.ShellCompDirectiveNoFileComp
+			return []string{"--", "run", "batch", "tool"}, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	o.addFlags(c.Flags())
@@ -168,7 +170,7 @@ func (a *app) runJobAdd(ctx context.Context, o jobOptions, flags *pflag.FlagSet,
 func (a *app) jobEditCommand() *cobra.Command {
 	var o jobOptions
 	c := &cobra.Command{
-		Use:   "edit NAME [flags] [-- run|batch run …]",
+		Use:   "edit NAME [flags] [-- run|batch run|tool train …]",
 		Short: "Change a job",
 		Long: `Changes what flags say and leaves the rest. What follows -- replaces what the job
 does, and freezes its settings anew. A run that goes on is not touched.`,
@@ -289,6 +291,8 @@ func (a *app) deliverable(ctx context.Context, j schedule.Job) error {
 		return err
 	case f.batch() && (adopt == schedule.AdoptBranch || adopt == schedule.AdoptApply):
 		return usagef("--result %s is for a run: a batch has many winners, so write report or patch=DIR", adopt)
+	case f.training() && adopt != schedule.AdoptReport:
+		return usagef("--result %s is for runs and batches: training has no winner, so write report", adopt)
 	case adopt != schedule.AdoptBranch:
 		return nil
 	}

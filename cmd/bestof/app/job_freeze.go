@@ -16,6 +16,7 @@ import (
 
 	"github.com/bestof-dev/bestof/internal/argv"
 	"github.com/bestof-dev/bestof/orchestrator/schedule"
+	"github.com/bestof-dev/bestof/plugin/tool"
 	"github.com/bestof-dev/bestof/worktree"
 )
 
@@ -25,11 +26,11 @@ const frozenSchema = "bestof.job-settings/1"
 // was added: flags, configuration and defaults, each said in full.
 type frozenSettings struct {
 	Schema  string            `json:"schema"`
-	Verb    []string          `json:"verb"`   // run | batch run
+	Verb    []string          `json:"verb"`   // run | batch run | tool train
 	Prefix  string            `json:"prefix"` // sub-directory of the repository in which it is made
 	Flags   []frozenFlag      `json:"flags"`
 	Task    string            `json:"task,omitempty"`  // of run, where it is fixed
-	Input   string            `json:"input,omitempty"` // of batch run: the tasks
+	Input   string            `json:"input,omitempty"` // of batch run: the tasks; of tool train: the trainer
 	Agents  map[string]string `json:"agents"`          // how each was defined, for people and to tell when that changed
 	WorkDir string            `json:"work_dir,omitempty"`
 }
@@ -51,7 +52,10 @@ func (f frozenSettings) words() []string {
 }
 
 // batch reports whether the invocation is of a batch.
-func (f frozenSettings) batch() bool { return len(f.Verb) > 1 }
+func (f frozenSettings) batch() bool { return len(f.Verb) > 1 && f.Verb[0] == "batch" }
+
+// training reports whether the invocation trains a model.
+func (f frozenSettings) training() bool { return len(f.Verb) > 1 && f.Verb[0] == "tool" }
 
 // frozenOf reads the settings of a job.
 func frozenOf(j schedule.Job) (frozenSettings, error) {
@@ -87,8 +91,13 @@ func (a *app) freeze(ctx context.Context, args []string, laterTask bool) (frozen
 			return frozen{}, usagef("--task-command is for a run: a batch reads its tasks from its file when the job fires")
 		}
 		return a.freezeBatch(ctx, args[2:])
+	case args[0] == "tool" && len(args) > 1 && args[1] == "train":
+		if laterTask {
+			return frozen{}, usagef("--task-command is for a run: training has no task")
+		}
+		return a.freezeTraining(ctx, args[2:])
 	}
-	return frozen{}, usagef("a job makes `run …` or `batch run …`, not %q", strings.Join(args[:min(2, len(args))], " "))
+	return frozen{}, usagef("a job makes `run …`, `batch run …` or `tool train …`, not %q", strings.Join(args[:min(2, len(args))], " "))
 }
 
 // parseInvocation reads the flags of a command that is not made now.
@@ -222,6 +231,40 @@ func (a *app) freezeBatch(ctx context.Context, args []string) (frozen, error) {
 		out.settings.Agents[seat.Agent.Name] = argv.Join(seat.Agent.Command)
 	}
 	return out, a.frozenFlags(&out.settings, flags, "out", "dry-run")
+}
+
+// freezeTraining checks a training as if it were made now, but for the choices
+// that it would learn from. It is about no repository: what it reads and writes is
+// below $BESTOF_HOME.
+func (a *app) freezeTraining(ctx context.Context, args []string) (frozen, error) {
+	var out frozen
+	var o trainOptions
+	flags, err := parseInvocation("tool train", o.addFlags, args)
+	if err != nil {
+		return out, err
+	}
+	notForJobs := []string{"dry-run", "rows", "forget", "reference"}
+	for _, name := range notForJobs {
+		if flags.Changed(name) {
+			return out, usagef("tool train: --%s is not for jobs", name)
+		}
+	}
+	switch {
+	case flags.NArg() != 1:
+		return out, usagef("tool train: name one trainer")
+	case o.timeout <= 0:
+		return out, usagef("--timeout: write a length of time, for example 6h")
+	}
+	b, err := a.toolbox(tool.Trainer)
+	if err == nil {
+		_, err = a.trainer(ctx, b, flags.Arg(0))
+	}
+	if err != nil {
+		return out, err
+	}
+	out.repository, out.candidates = a.absolute(b.home), 1
+	out.settings = frozenSettings{Schema: frozenSchema, Verb: []string{"tool", "train"}, Input: flags.Arg(0), Agents: map[string]string{}}
+	return out, a.frozenFlags(&out.settings, flags, notForJobs...)
 }
 
 // absolute is a path as if from -C.

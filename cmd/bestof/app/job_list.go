@@ -259,6 +259,9 @@ func runWords(r desk.Run) string {
 	if len(r.Patches) > 0 {
 		text += "; patch " + strings.Join(r.Patches, ", ")
 	}
+	if r.Removed {
+		text += "; log removed"
+	}
 	for _, s := range r.Told {
 		if s.Failed {
 			text += fmt.Sprintf("; %s was not told: %s", s.Kind, s.Reason)
@@ -389,6 +392,9 @@ func (a *app) printLog(ctx context.Context, d *desk.Desk, job string, id int64, 
 		over := r.Ended != nil
 		n, err := copyFrom(a.Out, path, at)
 		at += n
+		if r.Removed {
+			return usagef("the log of run %d was removed by `bestof gc`", id)
+		}
 		if errors.Is(err, fs.ErrNotExist) && over {
 			return usagef("run %d: it left no %s", id, name)
 		}

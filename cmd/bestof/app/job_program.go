@@ -25,6 +25,7 @@ import (
 	"github.com/bestof-dev/bestof/orchestrator/record"
 	"github.com/bestof-dev/bestof/orchestrator/schedule"
 	"github.com/bestof-dev/bestof/orchestrator/schedule/runner"
+	"github.com/bestof-dev/bestof/orchestrator/training"
 	"github.com/bestof-dev/bestof/worktree"
 )
 
@@ -59,6 +60,10 @@ func (p *jobProgram) Plan(ctx context.Context, j schedule.Job, r schedule.Run, d
 	f, err := frozenOf(j)
 	if err != nil {
 		return runner.Invocation{}, asStatus(err)
+	}
+	if f.training() {
+		argv := slices.Concat([]string{p.self, "--json"}, f.Verb, f.words(), []string{"--", f.Input})
+		return runner.Invocation{Argv: argv, Dir: "/"}, nil
 	}
 	inv := runner.Invocation{Argv: []string{p.self, "-C", filepath.Join(j.Repository, f.Prefix)}, Dir: "/"}
 	if !f.batch() {
@@ -232,6 +237,9 @@ func (p *jobProgram) Read(ctx context.Context, j schedule.Job, inv runner.Invoca
 	var doc record.Document
 	var fault struct{ Error string }
 	if err := json.Unmarshal(stdout, &doc); err != nil || doc.Schema != record.Schema {
+		if f, err := frozenOf(j); err == nil && f.training() {
+			return producedByTraining(stdout), nil
+		}
 		if err := json.Unmarshal(stdout, &fault); err == nil && fault.Error != "" {
 			out.Reason = fault.Error
 		}
@@ -240,6 +248,23 @@ func (p *jobProgram) Read(ctx context.Context, j schedule.Job, inv runner.Invoca
 	out, err := p.produced(j, doc)
 	out.Document = slices.Clone(stdout)
 	return out, err
+}
+
+// producedByTraining is what a training left.
+func producedByTraining(stdout []byte) runner.Produced {
+	var trained training.Outcome
+	var fault struct{ Error string }
+	if err := json.Unmarshal(stdout, &fault); err == nil && fault.Error != "" {
+		return runner.Produced{Reason: fault.Error}
+	}
+	if err := json.Unmarshal(stdout, &trained); err != nil {
+		return runner.Produced{Reason: "it ended without a document"}
+	}
+	word := "not promoted: "
+	if trained.Model.Promotion.Promote {
+		word = "promoted: "
+	}
+	return runner.Produced{Document: slices.Clone(stdout), Record: trained.Directory, Reason: word + trained.Model.Promotion.Reason}
 }
 
 // produced is what a run left that its record tells of.

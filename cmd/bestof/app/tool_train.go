@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/bestof-dev/bestof/internal/term"
 	"github.com/bestof-dev/bestof/orchestrator"
@@ -62,7 +63,11 @@ interpreter or too few choices; 7 the trainer failed.`,
 		},
 		RunE: func(c *cobra.Command, args []string) error { return a.runTrain(c.Context(), args, o) },
 	}
-	f := c.Flags()
+	o.addFlags(c.Flags())
+	return c
+}
+
+func (o *trainOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.seed, "seed", "bestof", "decides which pieces of work are held out")
 	f.DurationVar(&o.timeout, "timeout", 6*time.Hour, "time for each call of the trainer")
 	f.BoolVar(&o.patches, "patches", false, "rows also hold what candidates changed, not only numbers about it")
@@ -70,7 +75,6 @@ interpreter or too few choices; 7 the trainer failed.`,
 	f.StringVar(&o.rows, "rows", "", "write all rows to this file, one JSON object a line, and train nothing")
 	f.BoolVar(&o.forget, "forget", false, "take the promotion away: nobody advises")
 	f.BoolVar(&o.reference, "reference", false, "print a trainer in plain Python to begin with")
-	return c
 }
 
 // trainers completes the name of a live trainer.
@@ -146,28 +150,37 @@ func (a *app) trainingRows(ctx context.Context, home string, patches bool) ([]ti
 	return tiebreak.Rows(choices), nil
 }
 
-func (a *app) trainOn(ctx context.Context, b toolbox, shelf training.Shelf, stem string, plan training.Plan, o trainOptions) error {
+// trainer finds a live trainer that can run.
+func (a *app) trainer(ctx context.Context, b toolbox, stem string) (tool.File, error) {
 	name, err := tool.ParseName(stem)
 	if err != nil {
-		return usageError{err}
+		return tool.File{}, usageError{err}
 	}
 	set, err := b.Live(ctx)
 	if err != nil {
-		return toolError(ctx, err)
+		return tool.File{}, toolError(ctx, err)
 	}
 	t, ok := set.Find(name)
 	if !ok {
-		return unknownTrainer(name, set)
+		return tool.File{}, unknownTrainer(name, set)
 	}
 	if b.settings.TrainPython == nil {
-		return refusedf("no interpreter for training is named: write train_python = \"/path/to/python3\" under [tools] in %s", filepath.Join(b.home, "config.toml"))
+		return tool.File{}, refusedf("no interpreter for training is named: write train_python = \"/path/to/python3\" under [tools] in %s", filepath.Join(b.home, "config.toml"))
+	}
+	return t.File, nil
+}
+
+func (a *app) trainOn(ctx context.Context, b toolbox, shelf training.Shelf, stem string, plan training.Plan, o trainOptions) error {
+	file, err := a.trainer(ctx, b, stem)
+	if err != nil {
+		return err
 	}
 	if o.dryRun {
 		return a.printTrainingPlan(plan)
 	}
 	h := a.trainingHost(b, o.timeout)
 	h.Step = func(text string) { a.warn("%s", text) }
-	out, err := shelf.Train(ctx, h, t.File, plan)
+	out, err := shelf.Train(ctx, h, file, plan)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return err

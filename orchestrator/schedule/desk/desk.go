@@ -88,7 +88,8 @@ type Run struct {
 	Branch   string        `json:"branch,omitempty"`
 	Patches  []string      `json:"patches,omitempty"`
 	Notices  []string      `json:"notices,omitempty"`
-	Told     []runner.Step `json:"told,omitempty"` // the job's program and webhooks
+	Told     []runner.Step `json:"told,omitempty"`        // the job's program and webhooks
+	Removed  bool          `json:"log_removed,omitempty"` // with all that it kept but this
 }
 
 // A Skipped is a fire, or several in a row, that did not run or waits.
@@ -205,7 +206,7 @@ func (d *Desk) run(r schedule.Run) Run {
 		return v
 	}
 	ended, code := r.Ended, r.Status
-	v.Ended, v.ExitCode = &ended, &code
+	v.Ended, v.ExitCode, v.Removed = &ended, &code, runner.Removed(d.home, r.ID)
 	if res, err := runner.LoadResult(d.home, r.ID); err == nil && res.Key == v.Key {
 		v.Branch, v.Patches, v.Notices = res.Branch, res.Patches, res.Notices
 	}
@@ -262,6 +263,35 @@ func (d *Desk) Skipped(q ledger.Query) ([]Skipped, error) {
 		}
 	}
 	return out, err
+}
+
+// Prune removes what runs kept besides their lines in the history: of each job all
+// but of the newest keep, where they began before a time. Runs that are not over, or
+// of which somebody is still to be told, keep it. It returns the runs, the latest
+// first; with dry it removes nothing.
+func (d *Desk) Prune(keep int, before time.Time, dry bool) (pruned []Run, err error) {
+	ids, err := runner.Kept(d.home)
+	seen := map[string]int{}
+	for _, id := range ids {
+		r, err := d.ledger.Run(id)
+		if errors.Is(err, ledger.ErrNoRun) {
+			continue // it is not of this history
+		}
+		if err != nil {
+			return pruned, err
+		}
+		seen[r.Job]++
+		if seen[r.Job] <= keep || r.Ended.IsZero() || !r.Started.Before(before) || runner.Untold(d.home, id) {
+			continue
+		}
+		if !dry {
+			if err := runner.Remove(d.home, id); err != nil {
+				return pruned, fmt.Errorf("remove what run %d of job %s kept: %w", id, r.Job, err)
+			}
+		}
+		pruned = append(pruned, d.run(r))
+	}
+	return pruned, err
 }
 
 // Pause pauses a job or resumes it.

@@ -1,13 +1,17 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bestof-dev/bestof/internal/atomicfile"
@@ -199,3 +203,49 @@ func (r *Runner) lostEnd(ctx context.Context, run schedule.Run) (ledger.End, err
 
 // recoverLimit is the time to find out what one run left.
 const recoverLimit = 2 * time.Minute
+
+// Kept are the ids of the runs that have a directory, the latest first.
+func Kept(home string) ([]int64, error) {
+	return numbered(runsDir(home), "")
+}
+
+// Untold reports whether somebody is still to be told of a run.
+func Untold(home string, run int64) bool {
+	_, err := os.Lstat(filepath.Join(outbox(home), toldName(run)))
+	return !errors.Is(err, os.ErrNotExist)
+}
+
+// Removed reports whether the directory of a run is gone.
+func Removed(home string, run int64) bool {
+	_, err := os.Lstat(Dir(home, run))
+	return errors.Is(err, os.ErrNotExist)
+}
+
+// Remove removes what a run that is over kept besides its line in the history: its
+// log, its result and its batch.
+func Remove(home string, run int64) error {
+	root, err := os.OpenRoot(runsDir(home))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return root.RemoveAll(strconv.FormatInt(run, 10))
+}
+
+// numbered are the numbers that the entries of a directory are named after, with
+// what follows them, the greatest first. There may be no directory.
+func numbered(dir, follows string) ([]int64, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	var all []int64
+	for _, e := range entries {
+		name := strings.TrimSuffix(e.Name(), follows)
+		if n, err := strconv.ParseInt(name, 10, 64); err == nil && strconv.FormatInt(n, 10)+follows == e.Name() {
+			all = append(all, n)
+		}
+	}
+	slices.SortFunc(all, func(a, b int64) int { return cmp.Compare(b, a) })
+	return all, err
+}

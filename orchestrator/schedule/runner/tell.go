@@ -103,17 +103,11 @@ func LoadTold(home string, run int64) (Told, error) {
 
 // resend tells what an earlier runner did not come to tell.
 func (r *Runner) resend(ctx context.Context) {
-	entries, err := os.ReadDir(outbox(r.Home))
+	runs, err := numbered(outbox(r.Home), ".json")
 	if err != nil {
-		return // nothing was ever to be told
+		r.Log.Error("who is to be told cannot be read", "error", err.Error())
 	}
-	var runs []int64
-	for _, e := range entries {
-		if n, err := strconv.ParseInt(strings.TrimSuffix(e.Name(), ".json"), 10, 64); err == nil && toldName(n) == e.Name() {
-			runs = append(runs, n)
-		}
-	}
-	slices.Sort(runs)
+	slices.Reverse(runs)
 	for _, n := range runs {
 		r.tell(ctx, n)
 	}
