@@ -20,14 +20,25 @@ type memory struct {
 // memoryOf reads the counts of the control group that is mounted at dir, of
 // version 2 or 1; zeroes where they cannot be seen. In version 2 a group counts
 // "oom" for itself and its children, and "oom_kill" wherever the killer was
-// called; in version 1 the limits have failcnt.
+// called. In version 1 there is the most that was ever used, with and without
+// swap: failcnt does not count on all kernels.
 func memoryOf(dir string) memory {
 	if kills, full, ok := counts(filepath.Join(dir, "memory.events")); ok {
 		return memory{kills, full}
 	}
 	kills, _, _ := counts(filepath.Join(dir, "memory", "memory.oom_control"))
-	return memory{kills, number(filepath.Join(dir, "memory", "memory.failcnt")) + number(filepath.Join(dir, "memory", "memory.memsw.failcnt"))}
+	m := memory{kills: kills}
+	for _, name := range []string{"memory.", "memory.memsw."} {
+		limit, most := number(filepath.Join(dir, "memory", name+"limit_in_bytes")), number(filepath.Join(dir, "memory", name+"max_usage_in_bytes"))
+		if limit > 0 && most > limit-largePage {
+			m.full++
+		}
+	}
+	return m
 }
+
+// largePage is how far from a limit a group may be when a page is refused.
+const largePage = 4 << 20
 
 // counts reads the lines "oom_kill N" and "oom N" of a file.
 func counts(file string) (kills, full int64, ok bool) {

@@ -13,10 +13,11 @@ func TestMemoryKiller(t *testing.T) {
 	events := func(full, kills string) files {
 		return files{"memory.events": "low 0\nhigh 0\nmax 812\noom " + full + "\noom_kill " + kills + "\noom_group_kill 0\n"}
 	}
-	old := func(failed, swap, kills string) files {
+	old := func(most, withSwap, kills string) files {
 		return files{
-			"memory/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill " + kills + "\n",
-			"memory/memory.failcnt":     failed + "\n", "memory/memory.memsw.failcnt": swap + "\n",
+			"memory/memory.oom_control":    "oom_kill_disable 0\nunder_oom 0\noom_kill " + kills + "\n",
+			"memory/memory.limit_in_bytes": "104857600\n", "memory/memory.max_usage_in_bytes": most + "\n",
+			"memory/memory.memsw.limit_in_bytes": "104857600\n", "memory/memory.memsw.max_usage_in_bytes": withSwap + "\n",
 		}
 	}
 	for _, c := range []struct {
@@ -30,10 +31,12 @@ func TestMemoryKiller(t *testing.T) {
 		{"somebody else's limit", events("0", "0"), events("0", "1"), true, true},
 		{"an earlier one of its own", events("1", "1"), events("1", "2"), true, true},
 		{"its limit, and nobody was killed", events("0", "0"), events("1", "0"), false, false},
-		{"version 1: its own limit", old("0", "0", "0"), old("40", "0", "1"), true, false},
-		{"version 1: with swap", old("0", "0", "0"), old("0", "3", "1"), true, false},
-		{"version 1: somebody else's limit", old("7", "7", "0"), old("7", "7", "1"), true, true},
-		{"version 1: full of files that can be dropped", old("0", "0", "0"), old("900", "0", "0"), false, false},
+		{"version 1: its own limit", old("4341760", "4341760", "0"), old("104857600", "104857600", "1"), true, false},
+		{"version 1: a large page less", old("4341760", "4341760", "0"), old("102857600", "102857600", "1"), true, false},
+		{"version 1: with swap", old("0", "0", "0"), old("90000000", "104857600", "1"), true, false},
+		{"version 1: somebody else's limit", old("4341760", "4341760", "0"), old("70000000", "70000000", "1"), true, true},
+		{"version 1: full of files that can be dropped", old("0", "0", "0"), old("104857600", "104857600", "0"), false, false},
+		{"version 1: no limit of swap", old("0", "0", "0"), files{"memory/memory.oom_control": "oom_kill 1\n", "memory/memory.limit_in_bytes": "9223372036854771712\n", "memory/memory.max_usage_in_bytes": "7000000\n"}, true, true},
 		{"nothing to be seen", files{}, files{}, false, false},
 	} {
 		read := func(f files) memory {

@@ -301,9 +301,15 @@ func TestLimitsHold(t *testing.T) {
 	if err != nil || !res.OOM || res.OK() { // dd is ended, or whoever has most besides
 		t.Errorf("memory: %+v, %v", res, err)
 	}
+	// One program that takes more than all others is ended alone.
+	res, err = s.Run(t.Context(), script(t, "dd if=/dev/zero of=/dev/null bs=200000000 count=1 2>/dev/null; exit 3"))
+	if err != nil || !res.OOM || res.Code != 3 {
+		t.Errorf("memory of one program: %+v, %v", res, err)
+	}
 	if res, err := docker.Unasked(s).Run(t.Context(), script(t, "dd if=/dev/zero of=/tmp/x bs=1048576 count=200 2>/dev/null; exit 3")); err == nil || !strings.Contains(err.Error(), "a limit that nobody chose (64 MiB") {
 		t.Errorf("a limit that nobody chose: %+v, %v", res, err)
 	}
+	s = box(t, engine(t), docker.Options{Limits: docker.Limits{CPUs: 0.5, MemoryBytes: 64 << 20, PIDs: 64, Temporary: 256 << 20, SharedMemory: 1 << 20}})
 	res, err = s.Run(t.Context(), script(t, "dd if=/dev/zero of=/dev/shm/x bs=1048576 count=2 2>/dev/null"))
 	if err != nil || res.OOM || res.Code != 1 {
 		t.Errorf("shared memory: %+v, %v", res, err)
