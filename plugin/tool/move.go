@@ -131,7 +131,7 @@ func (z *Zones) Approve(ctx context.Context, name Name, shown Hash) (Approved, e
 		return Approved{}, z.absent(Pending, name, err)
 	}
 	if pending.SHA256 != shown {
-		return Approved{}, refuse(name, "the pending file is sha256:%s and not what was shown, sha256:%s: look at it again with `bestof tool show %s --pending`", pending.SHA256, shown, name)
+		return Approved{}, refuse(name, "the pending file is sha256:%s and not what was shown, sha256:%s: look at it again with `bestof tool show %s --pending%s`", pending.SHA256, shown, name, z.flag())
 	}
 	t, err := z.check(ctx, name, pending.Bytes)
 	if err != nil {
@@ -285,7 +285,7 @@ func (z *Zones) Enable(ctx context.Context, name Name, version int) (Tool, error
 	t.Path = z.Path(Live, name)
 	switch err := add(live, name.File(), t.Bytes); {
 	case errors.Is(err, fs.ErrExist):
-		return Tool{}, refuse(name, "another file of that name is live: disable that first with `bestof tool disable %s`", name)
+		return Tool{}, refuse(name, "another file of that name is live: disable that first with `bestof tool disable %s%s`", name, z.flag())
 	case err != nil:
 		return Tool{}, fmt.Errorf("write %s: %w", t.Path, err)
 	}
@@ -340,6 +340,14 @@ func (z *Zones) Versions() map[Name][]int {
 
 // numbered is the name of an older file.
 func numbered(name Name, version int) string { return fmt.Sprintf("%s.%d", name.File(), version) }
+
+// flag is what a command about these zones has behind it.
+func (z *Zones) flag() string {
+	if z.kind == Trainer {
+		return " --trainers"
+	}
+	return ""
+}
 
 // absentVersion tells that nothing of a name and version is switched off, and
 // which versions are.

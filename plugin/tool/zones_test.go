@@ -275,6 +275,18 @@ func TestLifeOfATool(t *testing.T) {
 	}
 }
 
+// TestRefusalsOfTrainers: the commands that they name are about trainers.
+func TestRefusalsOfTrainers(t *testing.T) {
+	z, err := OpenTrainers(t.TempDir(), Settings{Python: python()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, z.Path(Pending, "x"), "def train(a, b): pass\ndef evaluate(a, b): pass\n")
+	if _, err := z.Approve(t.Context(), "x", HashOf(nil)); err == nil || !strings.Contains(err.Error(), "show x --pending --trainers`") {
+		t.Error(err)
+	}
+}
+
 // TestCreateChecks: only what could be approved is written.
 func TestCreateChecks(t *testing.T) {
 	z := zones(t, Settings{})
