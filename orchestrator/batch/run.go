@@ -254,7 +254,7 @@ func (b *batch) attempt(i int) {
 			doc, err = orchestrator.Run(b.ctx, cfg)
 			e, status = endingOf(doc), doc.ExitCode
 			if err != nil {
-				e = ending{endInfrastructure, Pending, 0, err.Error()}
+				e = b.broken(err)
 			}
 			err = nil
 			if e.end == endInfrastructure && row.Failures >= b.Retries && doc.Winner != nil {
@@ -269,9 +269,19 @@ func (b *batch) attempt(i int) {
 		err = w.Close()
 	}
 	if err != nil {
-		e = ending{endInfrastructure, Pending, 0, err.Error()}
+		e = b.broken(err)
 	}
 	b.conclude(i, row, run, e, status)
+}
+
+// broken is how an attempt ended whose record could not be kept. Where the disk
+// is full no other one fares better: the batch ends, and it is nobody's failure.
+func (b *batch) broken(err error) ending {
+	if !Full(err) {
+		return ending{endInfrastructure, Pending, 0, oneLine(err)}
+	}
+	b.calls <- func() { b.fault = err }
+	return ending{endInterrupted, Pending, 0, oneLine(err)}
 }
 
 // conclude writes down how an attempt ended, and lets the schedule go on.
@@ -391,7 +401,7 @@ func (b *batch) result() (Result, error) {
 	now := b.Clock.Now()
 	switch {
 	case b.fault != nil:
-		r.Reason, r.ExitCode = b.fault.Error(), orchestrator.ExitInfrastructure
+		r.Reason, r.ExitCode = oneLine(b.fault), orchestrator.ExitInfrastructure
 	case left > 0 && (b.sched.overspent() || !b.sched.affords()):
 		r.Reason, r.ExitCode = "over budget", orchestrator.ExitOverBudget
 	case left > 0 && b.sched.late(now):

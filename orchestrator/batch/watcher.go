@@ -8,6 +8,7 @@ import (
 	"github.com/bestof-dev/bestof/orchestrator"
 	"github.com/bestof-dev/bestof/orchestrator/batch/progress"
 	"github.com/bestof-dev/bestof/orchestrator/event"
+	"github.com/bestof-dev/bestof/orchestrator/record"
 )
 
 // A watcher follows the run of one attempt: what its candidates do and use.
@@ -65,15 +66,16 @@ func (w *watcher) candidate(c event.Candidate, at time.Time) {
 	}
 	shown := progress.Candidate{Task: w.row.ID, Number: c.Number, Agent: cost.Agent, State: string(c.State), Outcome: string(c.Outcome), Detail: c.Detail}
 	again := cost.Outcome != "" // what became of it was found out later
+	ran := c.State == candidate.Done && c.Detail != record.NotStarted
 	if c.State == candidate.Done {
 		cost.Outcome, cost.Took = string(c.Outcome), at.Sub(w.began[c.Number])
 	}
 	paid := *cost
 	w.mu.Unlock()
-	if c.State == candidate.Done {
+	if ran {
 		w.pay(paid)
 	}
-	if c.State == candidate.Done && !again {
+	if ran && !again {
 		w.b.count(paid.Usage, true)
 	}
 	w.b.mu.Lock()

@@ -85,8 +85,16 @@ func asBatchError(err error) error {
 		return refusedf("%w", err)
 	case errors.Is(err, batch.ErrNone), errors.Is(err, batch.ErrExists):
 		return usageError{err}
+	case batch.Full(err):
+		return fullDisk(err, "do this again")
 	}
 	return statusError{orchestrator.ExitInfrastructure, err}
+}
+
+// fullDisk says what to do when the disk of a batch is full.
+func fullDisk(err error, then string) error {
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("the disk is full: make room on it, then %s (%s)", then, first)}
 }
 
 // refuse lists all that is wrong with the input of a batch, and is the error of

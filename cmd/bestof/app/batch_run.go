@@ -176,7 +176,7 @@ func (a *app) startBatch(ctx context.Context, p *batchPlan, state *batch.State) 
 	defer func() { err = errors.Join(err, state.Close()) }()
 	records, err := record.OpenIn(state.Dir())
 	if err != nil {
-		return statusError{orchestrator.ExitInfrastructure, err}
+		return asBatchError(err)
 	}
 	defer records.Close()
 	done, err := batch.Settle(ctx, state, records, p.site.store, time.Now())
@@ -184,7 +184,7 @@ func (a *app) startBatch(ctx context.Context, p *batchPlan, state *batch.State) 
 		a.warn("%s", line)
 	}
 	if err != nil {
-		return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("put right what an earlier start left: %w", err)}
+		return asBatchError(fmt.Errorf("put right what an earlier start left: %w", err))
 	}
 	uses := usage.NewRecorder(usage.File(p.site.home), func(line string) { a.warn("%s", line) })
 	defer uses.Close()
@@ -208,6 +208,9 @@ func (a *app) startBatch(ctx context.Context, p *batchPlan, state *batch.State) 
 		a.warn("bases were not removed (`bestof gc` removes them): %v", err)
 	}
 	p.site.store.Wait()
+	if batch.Full(runErr) {
+		return fullDisk(runErr, "go on with: bestof batch resume "+shown(state.Dir()))
+	}
 	if runErr != nil {
 		return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("batch %s: %w", state.Dir(), runErr)}
 	}
