@@ -30,7 +30,7 @@ var rooms = map[string][]string{
 	"orchestrator/plan":           {},
 	"orchestrator/compare":        {"judge", "candidate", "orchestrator/record", "internal"},
 	"orchestrator/record":         {"judge", "candidate", "orchestrator/event", "internal"},
-	"orchestrator/batch/task":     {"internal"},
+	"orchestrator/batch/task":     {"internal", "worktree/patch"},
 	"orchestrator/batch/progress": {},
 	"orchestrator/batch/report":   {"candidate", "orchestrator/batch/task", "internal"},
 	"cmd/bestof/view":             {"judge", "candidate", "orchestrator/event", "orchestrator/record", "orchestrator/compare", "orchestrator/batch/report", "orchestrator/batch/progress", "orchestrator/schedule/report", "internal"},

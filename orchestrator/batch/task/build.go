@@ -2,6 +2,7 @@ package task
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bestof-dev/bestof/internal/argv"
+	"github.com/bestof-dev/bestof/worktree/patch"
 )
 
 // A part is one thing that an input says about a task, whatever the form
@@ -222,13 +224,33 @@ func (b *builder) patch(key, text, where string) []byte {
 	if strings.TrimSpace(text) == "" {
 		return nil
 	}
-	if !strings.HasPrefix(text, "diff ") && !strings.HasPrefix(text, "--- ") && !strings.Contains(text, "\ndiff --git ") && !strings.Contains(text, "\n--- ") {
-		b.problems.add(where, "%s is no patch: it has neither a \"diff --git\" nor a \"---\" line", key)
+	if !strings.HasPrefix(text, "diff --git ") && !strings.Contains(text, "\ndiff --git ") {
+		b.problems.add(where, "%s is no patch: it has no \"diff --git\" line", key)
+		return nil
 	}
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
+	b.say(where, key, patchFault(text))
 	return []byte(text)
+}
+
+// patchFault says why a patch cannot be laid over any base.
+func patchFault(text string) string {
+	files, err := patch.Read([]byte(text))
+	var at *patch.Error
+	switch {
+	case errors.As(err, &at):
+		return fmt.Sprintf("is not understood in its line %d (%v): it must be as `git diff` writes it", at.Line, at.Err)
+	case err != nil:
+		return "is not understood: " + err.Error()
+	}
+	for _, f := range files {
+		if f.Binary != nil {
+			return fmt.Sprintf("changes the binary file %s, which is not applied: leave it out, or put the file into the tests/ of a task folder", quote(f.Path()))
+		}
+	}
+	return ""
 }
 
 // command reads the command that decides: a list is taken word by word, a text

@@ -149,7 +149,7 @@ in:12: repo "ext::sh -c x" is no URL that is understood: https, http, ssh, git a
 in:12: base_commit "--upload-pack=x" is no commit
 in:12: image "-v /:/x" is no image reference
 in:12: test: …
-in:13: test_patch is no patch: it has neither a "diff --git" nor a "---" line
+in:13: test_patch is no patch: it has no "diff --git" line
 in:13: the test "x" is in both lists: on the base it cannot fail and pass
 in:14: instance_id is empty
 in:14: problem_statement holds a NUL character

@@ -22,6 +22,10 @@ func TestRefusedValues(t *testing.T) {
 		{"base_commit", `"` + strings.Repeat("é", 200) + `"`, `base_commit "` + strings.Repeat("é", 60) + `…" is no commit`},
 		{"test", `["", "x"]`, "test names no program"},
 		{"test", `["a\u0000"]`, "test holds a NUL character"},
+		{"test_patch", `"make it so"`, "test_patch is no patch: it has no \"diff --git\" line"},
+		{"test_patch", `"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"`, "test_patch is no patch: it has no \"diff --git\" line"},
+		{"test_patch", `"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n"`, "test_patch is not understood in its line 6 (it ends in the middle of a line): it must be as `git diff` writes it"},
+		{"test_patch", `"diff --git a/x b/x\nindex 1234567..89abcde 100644\nBinary files a/x and b/x differ\n"`, `test_patch changes the binary file "x", which is not applied: leave it out, or put the file into the tests/ of a task folder`},
 		{"FAIL_TO_PASS", `["a", "", "b\nc"]`, `FAIL_TO_PASS: "" is no test id|in:1: FAIL_TO_PASS: "b\nc" is no test id`},
 		{"FAIL_TO_PASS", `"{}"`, "FAIL_TO_PASS is neither a list of texts nor a text that holds a JSON one: is not a list of texts"},
 		{"FAIL_TO_PASS", `"[null]"`, "FAIL_TO_PASS is neither a list of texts nor a text that holds a JSON one: is not a list of texts"},
@@ -41,9 +45,9 @@ func TestRefusedValues(t *testing.T) {
 }
 
 func TestAcceptedSpellings(t *testing.T) {
-	in := good(t, JSONLines, `{"instance_id":"a","problem_statement":"s","base_commit":"v1.2^{}","image":"ghcr.io/x/y@sha256:aa","test":["a b","c"],"FAIL_TO_PASS":["x","x","y"],"test_patch":"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b"}`)
+	in := good(t, JSONLines, `{"instance_id":"a","problem_statement":"s","base_commit":"v1.2^{}","image":"ghcr.io/x/y@sha256:aa","test":["a b","c"],"FAIL_TO_PASS":["x","x","y"],"test_patch":"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b"}`)
 	got := in.Tasks[0]
-	if fmt.Sprintf("%q %q %q", got.Test, got.FailToPass, got.TestPatch) != `["a b" "c"] ["x" "y"] "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"` || got.Instance() != "a" {
+	if fmt.Sprintf("%q %q %q", got.Test, got.FailToPass, got.TestPatch) != `["a b" "c"] ["x" "y"] "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"` || got.Instance() != "a" {
 		t.Errorf("%+v", got)
 	}
 }
