@@ -8,6 +8,7 @@ import (
 
 	"github.com/bestof-dev/bestof/candidate/sandbox"
 	"github.com/bestof-dev/bestof/judge"
+	"github.com/bestof-dev/bestof/mcp/mcptest"
 	"github.com/bestof-dev/bestof/plugin/wire"
 )
 
@@ -176,5 +177,47 @@ func TestAttacksVitest(t *testing.T) {
 	}
 	if _, f := observe(tree{"calc.mjs": "exit\n"}, base); f.Reason != Forgeable {
 		t.Errorf("exit: %+v", f)
+	}
+}
+
+// TestVitest is the same with Vitest itself, at the version of .ci/npm-vitest.
+func TestVitest(t *testing.T) {
+	modules := mcptest.Installed(t, "npm-vitest", "BESTOF_CI_VITEST")
+	argv := []string{"./node_modules/.bin/vitest", "run"}
+	observe := func(code string, base *Expected) (Seen, Finding) {
+		root := lay(t, tree{
+			"package.json": `{"type": "module"}`, "vitest.config.js": "export default { cacheDir: '.cache' }\n", "calc.js": code,
+			"calc.test.js": "import { expect, test } from 'vitest'\nimport { add } from './calc.js'\ntest('adds', () => expect(add(2, 3)).toBe(5))\ntest('is there', () => expect(add).toBeTypeOf('function'))\n",
+		})
+		if err := os.Symlink(modules, root+"/node_modules"); err != nil {
+			t.Fatal(err)
+		}
+		_, a := recognise(argv)
+		o, reason, text, err := observeTests(a, root, base, DefaultTimeout, io.Discard)
+		if err != nil || reason != "" {
+			t.Fatalf("%v %s %s", err, reason, text)
+		}
+		if base == nil {
+			return o.Seen, Finding{}
+		}
+		return o.Seen, base.Compare(o.Seen)
+	}
+	seen, _ := observe("export const add = (a, b) => a - b\n", nil)
+	base, why := seen.expected("vitest")
+	if base == nil || base.Count() != 2 || seen.base() != wire.Failed {
+		t.Fatalf("%+v %s", base, why)
+	}
+	for _, c := range []struct {
+		name, code string
+		pass       bool
+	}{
+		{"honest", "export const add = (a, b) => a + b\n", true},
+		{"unchanged", "export const add = (a, b) => a - b\n", false},
+		{"exits", "export const add = (a, b) => a - b\nprocess.exit(0)\n", false},
+		{"throws", "throw new Error('no')\n", false},
+	} {
+		if _, f := observe(c.code, base); f.Pass != c.pass {
+			t.Errorf("%s: %+v", c.name, f)
+		}
 	}
 }
