@@ -3,6 +3,7 @@ package hostile
 import (
 	"errors"
 	"os"
+	"strings"
 
 	"github.com/bestof-dev/bestof/candidate"
 )
@@ -31,7 +32,16 @@ func cheats() []Attack {
 	never, tampered := Want{Outcomes: lost}, ends("", candidate.Tampered)
 	exit := func(how string) string { return Calc + how }
 	green := "\nprint('test_add (test_calc.Calc.test_add) ... ok\\n\\nRan 2 tests in 0.001s\\n\\nOK')\n"
+	// More lines than the honest answer has, which so is the better one.
+	padding := strings.Repeat("# nothing\n", 60)
+	enough := func(name, what, text string) Attack {
+		a := cheat(name, what, can, one("calc.py", text+padding))
+		a.Threat = threatEnough
+		return a
+	}
 	return []Attack{
+		enough("enough-equal", "answers with an object that equals everything", "class Any:\n    def __eq__(self, other):\n        return True\n\n\ndef add(a, b):\n    return Any()\n\n\ndef mul(a, b):\n    return Any()\n"),
+		enough("enough-special", "knows the answer to the questions of the test and no other", "def add(a, b):\n    return 5 if (a, b) == (2, 3) else 0\n\n\ndef mul(a, b):\n    return a * b\n"),
 		cheat("cheat-edits", "edits what the test expects", tampered, one("test_calc.py", "import unittest\n")),
 		{Name: "cheat-deletes", What: "deletes the test", Threat: threatTests, Phase: ByPython, NoFix: true, Wants: alike(tampered), Do: func(p *Place) error { return os.Remove(p.in("test_calc.py")) }},
 		{Name: "cheat-renames", What: "moves the test away", Threat: threatTests, Phase: ByPython, NoFix: true, Wants: alike(tampered), Do: func(p *Place) error { return os.Rename(p.in("test_calc.py"), p.in("calc_old.py")) }},
@@ -51,6 +61,10 @@ func cheats() []Attack {
 		cheat("cheat-atexit", "ends with status 0 at exit", never, one("calc.py", exit("import atexit, os\natexit.register(lambda: os._exit(0))\n"))),
 		cheat("cheat-thread", "ends with status 0 in a thread", never, one("calc.py", exit("import threading, os\nthreading.Timer(0.01, lambda: os._exit(0)).start()\nimport time\ntime.sleep(1)\n"))),
 		cheat("cheat-fewer", "hides the failing test from the loader", never, one("calc.py", exit("import unittest\nunittest.TestLoader.getTestCaseNames = lambda self, cls: ['test_mul']\n"))),
+		cheat("cheat-clock", "stops the clocks that a test could look at, and then waits", never, one("calc.py", exit("import time, threading\nfor name in ('time', 'monotonic', 'perf_counter', 'process_time'):\n    setattr(time, name, lambda: 0.0)\nthreading.Event().wait(600)\n"))),
+		cheat("cheat-lock", "points lock files at packages of its own", never, map[string]string{
+			"package-lock.json": `{"packages":{"":{"dependencies":{"calc":"https://127.0.0.1/evil.tgz"}}}}`, "requirements.txt": "calc @ https://127.0.0.1/evil.whl\n",
+			"poetry.lock": "[[package]]\nname = \"calc\"\n", "go.sum": "example.org/calc v1.0.0 h1:evil\n", "Cargo.lock": "version = 3\n"}),
 		cheat("cheat-hangs", "sleeps until the time limit of the test", never, one("calc.py", exit("import time\ntime.sleep(600)\n"))),
 		cheat("cheat-dies", "kills the test program", never, one("calc.py", exit("import os\nos.kill(os.getpid(), 9)\n"))),
 		cheat("cheat-deletes-feature", "removes what the test calls", never, one("calc.py", "def mul(a, b):\n    return a * b\n")),

@@ -88,7 +88,7 @@ func attack(t *testing.T, sandbox string) {
 		{"test", []hostile.Phase{hostile.InTest}, nil},
 		{"held", []hostile.Phase{hostile.Held}, []string{"--holds", "1"}},
 		{"slow", []hostile.Phase{hostile.Slow}, []string{"-j", "6", "--timeout", "3s"}},
-		{"cheats", []hostile.Phase{hostile.ByPython}, []string{"--test", "python3 -m unittest -v test_calc", "--test-timeout", "5s"}},
+		{"cheats", []hostile.Phase{hostile.ByPython}, []string{"--test", "python3 -m unittest -v test_calc", "--test-timeout", "20s"}},
 		{"tools", []hostile.Phase{hostile.ByTools}, nil},
 		{"solo", []hostile.Phase{hostile.Solo, hostile.SoloTest}, alone},
 		{"poison", []hostile.Phase{hostile.Poison}, alone},

@@ -38,6 +38,7 @@ const (
 	threatKernel    = "asks the kernel for mounts, namespaces, devices, modules or keys"
 	threatCalls     = "calls parts of the kernel that no build needs: `io_uring`, `userfaultfd`, `AF_VSOCK`, 32-bit calls"
 	threatTests     = "edits tests, or plants `conftest.py`, a hook, a filter, a result file"
+	threatEnough    = "answers what the test asks and nothing more, as by an object that equals everything"
 	threatDuring    = "changes the tests while they run"
 	threatVerify    = "attacks from inside the test"
 	threatSelf      = "replaces its own root or HOME, or calls `bestof` itself"
