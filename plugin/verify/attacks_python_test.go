@@ -3,6 +3,7 @@ package verify
 import (
 	"maps"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -201,23 +202,31 @@ func helperLibrary(t *testing.T) string {
 func TestAttacksOnHelpers(t *testing.T) {
 	library := helperLibrary(t)
 	uses := "import numpy.testing\n"
-	for _, p := range []project{
-		{argv: []string{"env", "PYTHONPATH=" + library, "python3", "-m", "unittest"}, files: with(unittestProject.files, tree{"test_calc.py": "import unittest\n" + uses +
-			"import calc\n\nclass Calc(unittest.TestCase):\n    def test_add(self):\n        numpy.testing.assert_equal(calc.add(2, 3), 5)\n        numpy.testing.assert_close(calc.one(), 1)\n"})},
-		{argv: []string{"env", "PYTHONPATH=" + library, "/usr/bin/python3", "-m", "pytest", "-q"}, files: with(unittestProject.files, tree{"test_calc.py": uses +
-			"import calc\n\ndef test_add():\n    numpy.testing.assert_equal(calc.add(2, 3), 5)\n    numpy.testing.assert_close(calc.one(), 1)\n"})},
-	} {
-		p.right = unittestProject.right
-		p.try(t,
-			attack{"wrong", unittestProject.files, wrong},
-			attack{"one replaced", wrongPython(uses+"numpy.testing.assert_equal = lambda a, b: None", ""), Forgeable},
-			attack{"one replaced by what has no code", wrongPython(uses+"numpy.testing.assert_equal = print", ""), Forgeable},
-			attack{"one replaced where it is declared", wrongPython(uses+"numpy.testing._private.utils.assert_equal = numpy.testing.assert_equal = lambda a, b: None", ""), Forgeable},
-			attack{"its code replaced", wrongPython(uses+"numpy.testing.assert_equal.__code__ = (lambda a, b: None).__code__", ""), Forgeable},
-			attack{"replaced when called", wrongPython(uses, "numpy.testing.assert_close = lambda a, b: None\nreturn 5"), Forgeable},
-			attack{"in conftest", tree{"conftest.py": uses + "numpy.testing.assert_equal = lambda a, b: None\n"}, map[bool]Reason{true: Forgeable, false: wrong}[p.argv[2] != "python3"]},
-			attack{"in sitecustomize", tree{"sitecustomize.py": uses + "numpy.testing.assert_equal = lambda a, b: None\n", "evil.pth": "import os; os._exit(0)\n"}, wrong},
-			attack{"in a module of its name", tree{"numpy/__init__.py": "#\n", "numpy/testing.py": "assert_equal = assert_close = lambda a, b: None\n"}, Forgeable},
-		)
+	// How functions are compared is one thing for both runners, so all ways to
+	// replace one are tried with the one that starts faster.
+	attacks := []attack{
+		{"wrong", unittestProject.files, wrong},
+		{"one replaced by what has no code", wrongPython(uses+"numpy.testing.assert_equal = print", ""), Forgeable},
+		{"one replaced where it is declared", wrongPython(uses+"numpy.testing._private.utils.assert_equal = numpy.testing.assert_equal = lambda a, b: None", ""), Forgeable},
+		{"its code replaced", wrongPython(uses+"numpy.testing.assert_equal.__code__ = (lambda a, b: None).__code__", ""), Forgeable},
+		{"in sitecustomize", tree{"sitecustomize.py": uses + "numpy.testing.assert_equal = lambda a, b: None\n", "evil.pth": "import os; os._exit(0)\n"}, wrong},
+		{"in a module of its name", tree{"numpy/__init__.py": "#\n", "numpy/testing.py": "assert_equal = assert_close = lambda a, b: None\n"}, Forgeable},
 	}
+	conftest := tree{"conftest.py": uses + "numpy.testing.assert_equal = lambda a, b: None\n"}
+	each := []attack{
+		{"one replaced", wrongPython(uses+"numpy.testing.assert_equal = lambda a, b: None", ""), Forgeable},
+		{"replaced when called", wrongPython(uses, "numpy.testing.assert_close = lambda a, b: None\nreturn 5"), Forgeable},
+	}
+	project{
+		argv: []string{"env", "PYTHONPATH=" + library, "python3", "-m", "unittest"},
+		files: with(unittestProject.files, tree{"test_calc.py": "import unittest\n" + uses +
+			"import calc\n\nclass Calc(unittest.TestCase):\n    def test_add(self):\n        numpy.testing.assert_equal(calc.add(2, 3), 5)\n        numpy.testing.assert_close(calc.one(), 1)\n"}),
+		right: unittestProject.right,
+	}.try(t, slices.Concat(attacks, each, []attack{{"in conftest", conftest, wrong}})...)
+	project{
+		argv: []string{"env", "PYTHONPATH=" + library, "/usr/bin/python3", "-m", "pytest", "-q"},
+		files: with(unittestProject.files, tree{"test_calc.py": uses +
+			"import calc\n\ndef test_add():\n    numpy.testing.assert_equal(calc.add(2, 3), 5)\n    numpy.testing.assert_close(calc.one(), 1)\n"}),
+		right: unittestProject.right,
+	}.try(t, append(each, attack{"in conftest", conftest, Forgeable})...)
 }
