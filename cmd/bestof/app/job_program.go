@@ -276,11 +276,7 @@ func (p *jobProgram) produced(j schedule.Job, doc record.Document) (runner.Produ
 	if d := doc.Adopted; d != nil {
 		out.Branch, out.Commit = d.Branch, d.Commit
 	}
-	var used orchestrator.Usage
-	for _, c := range doc.Candidates {
-		used = used.Add(orchestrator.UsageOf(c.Usage))
-	}
-	out.Used, out.Reported = schedule.Budget{MicroUSD: used.MicroUSD, Tokens: used.Tokens()}, used.Reported
+	out.Used, out.Reported = usedBy(doc)
 	records, err := record.Open(j.Repository, filepath.Join(p.home, "runs"))
 	if err != nil {
 		return out, err
@@ -355,6 +351,36 @@ func (a *app) finishAdoption(ctx context.Context, s *site, doc *record.Document,
 		doc.AdoptError, doc.ExitCode = err.Error(), exitStatus(err)
 		_ = s.records.Update(*doc) // the result says it too
 	}
+}
+
+// Used implements runner.Program.
+func (p *jobProgram) Used(j schedule.Job, inv runner.Invocation) (schedule.Budget, bool) {
+	if inv.Batch != "" {
+		now, err := readStatus(inv.Batch)
+		return schedule.Budget{MicroUSD: int64(now.CostUSD * 1e6), Tokens: now.Tokens}, err == nil && now.Tokens > 0
+	}
+	if inv.Run == "" {
+		return schedule.Budget{}, false
+	}
+	records, err := record.Open(j.Repository, filepath.Join(p.home, "runs"))
+	if err != nil {
+		return schedule.Budget{}, false
+	}
+	defer records.Close()
+	doc, err := records.Load(inv.Run)
+	if err != nil {
+		return schedule.Budget{}, false
+	}
+	return usedBy(doc)
+}
+
+// usedBy is what a run's candidates used.
+func usedBy(doc record.Document) (schedule.Budget, bool) {
+	var used orchestrator.Usage
+	for _, c := range doc.Candidates {
+		used = used.Add(orchestrator.UsageOf(c.Usage))
+	}
+	return schedule.Budget{MicroUSD: used.MicroUSD, Tokens: used.Tokens()}, used.Reported
 }
 
 // Hold implements runner.Program.

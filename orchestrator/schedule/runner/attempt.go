@@ -148,7 +148,9 @@ func (a *attempt) spawn(inv Invocation, log io.Writer) (stdout []byte, status in
 	if unkept != nil {
 		return nil, -1, unkept // a tree that nobody knows of is not let go on; Close ends it
 	}
+	counting, counted := context.WithCancel(context.Background())
 	var streams sync.WaitGroup
+	streams.Go(func() { a.count(counting, inv) })
 	document := &bounded{most: maxStdout}
 	streams.Go(func() {
 		_, _ = p.Stdin.Write(inv.Stdin) // who does not read it does not want it
@@ -160,10 +162,12 @@ func (a *attempt) spawn(inv Invocation, log io.Writer) (stdout []byte, status in
 	case <-p.Done():
 	case <-a.ctx.Done():
 		if err := p.Stop(); err != nil {
+			counted()
 			return nil, -1, err
 		}
 		<-p.Done()
 	}
+	counted()
 	streams.Wait()
 	res, err := p.Wait()
 	switch {
@@ -175,6 +179,39 @@ func (a *attempt) spawn(inv Invocation, log io.Writer) (stdout []byte, status in
 		return document.Bytes(), -1, nil
 	}
 	return document.Bytes(), res.Code, nil
+}
+
+// countWait is how often it is looked at what a run used so far.
+const countWait = 30 * time.Second
+
+// count keeps what the run used so far, until ctx ends: a run that uses more than
+// its job may is stopped, and one whose runner dies has it counted in its month.
+func (a *attempt) count(ctx context.Context, inv Invocation) {
+	tick := time.NewTicker(countWait)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			a.countOnce(inv)
+		}
+	}
+}
+
+func (a *attempt) countOnce(inv Invocation) {
+	used, reported := a.r.Program.Used(a.job, inv)
+	if !reported {
+		return
+	}
+	// What the month keeps for it stays until the end: more may come.
+	if err := a.r.Ledger.Use(a.run.ID, used, false); err != nil {
+		a.r.Log.Warn("what a run uses was not kept", "job", a.job.Name, "run", a.run.ID, "error", err.Error())
+		return
+	}
+	if most := a.run.Allowed; most.Tokens > 0 && used.Tokens > most.Tokens || most.MicroUSD > 0 && used.MicroUSD > most.MicroUSD {
+		a.cancel(&stopped{schedule.OverBudget, schedule.Reason{Code: schedule.ByBudget, Detail: "it used more than its job may"}})
+	}
 }
 
 // heard passes on to w what an invocation prints, and keeps when it did.

@@ -77,6 +77,9 @@ type Program interface {
 	// not come to its end. What the job does with a winner and is not done is done.
 	// None of the invocation's processes is alive.
 	Recover(ctx context.Context, j schedule.Job, inv Invocation) (p Produced, status int, ok bool, err error)
+	// Used is what a run of an invocation used so far, as far as its agents say;
+	// reported is false when nothing is known.
+	Used(j schedule.Job, inv Invocation) (used schedule.Budget, reported bool)
 	// Hold is the right to work on the job's repository, among all processes of
 	// this machine, until release. held says that others have it.
 	Hold(ctx context.Context, j schedule.Job) (release func(), held bool, err error)

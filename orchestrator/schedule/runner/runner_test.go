@@ -120,6 +120,10 @@ func (f *fake) Recover(context.Context, schedule.Job, Invocation) (Produced, int
 	return f.produced, 0, f.ended, nil
 }
 
+func (f *fake) Used(schedule.Job, Invocation) (schedule.Budget, bool) {
+	return f.produced.Used, f.produced.Reported
+}
+
 func (f *fake) Hold(context.Context, schedule.Job) (func(), bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -482,21 +486,53 @@ func TestRepositoryOfOthers(t *testing.T) {
 	m := newRoom(t, "exit 0")
 	m.add(nil)
 	m.add(func(j *schedule.Job) { j.Name, j.Policy.Share = "k", true })
-	m.fake.held = 1
+	m.fake.held = 1000
 	m.hands.forward(time.Hour)
 	m.start(nil)
 	m.until("the one that shares", func() bool { return m.outcomes() == "won" })
+	m.fake.mu.Lock()
+	m.fake.held = 0
+	m.fake.mu.Unlock()
 	m.hands.forward(slotWait)
 	m.until("the other", func() bool { return m.outcomes() == "won won" })
 	m.stop()
-	if got := m.outcomes(); got != "won won" || m.fake.held != 0 || m.fake.holding != 0 {
-		t.Errorf("%s; still %d, holding %d", got, m.fake.held, m.fake.holding)
+	if got := m.outcomes(); got != "won won" || m.fake.holding != 0 {
+		t.Errorf("%s; holding %d", got, m.fake.holding)
 	}
 	if !strings.Contains(m.log.String(), "another process works on the repository") {
 		t.Errorf("nothing says what it waited for:\n%s", m.log)
 	}
 	if r := m.runs(); len(r) != 2 || r[0].Job != "k" {
 		t.Errorf("the one that shares did not go first: %+v", r)
+	}
+}
+
+// What a run uses is kept while it goes on, and stops it when it is too much.
+func TestUsing(t *testing.T) {
+	m := newRoom(t, "exit 0")
+	m.add(nil)
+	fire, err := m.l.Ask("j", noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := m.l.Start(schedule.Decision{Act: schedule.Start, Job: "j", Fire: fire, Places: 1, Allowed: schedule.Budget{Tokens: 100}}, schedule.Process{PID: 1}, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newAttempt(t.Context(), &Runner{Config: Config{Home: m.home, Ledger: m.l, Program: m.fake}}, schedule.Job{Name: "j"}, run)
+	for _, tokens := range []int64{70, 101} {
+		if a.ctx.Err() != nil {
+			t.Errorf("it was stopped before %d tokens", tokens)
+		}
+		m.fake.produced = Produced{Used: schedule.Budget{Tokens: tokens}, Reported: true}
+		a.countOnce(Invocation{})
+		if r, err := m.l.Run(run.ID); err != nil || r.Used.Tokens != tokens || r.Reported {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+	var s *stopped
+	if !errors.As(context.Cause(a.ctx), &s) || s.outcome != schedule.OverBudget {
+		t.Errorf("%v", context.Cause(a.ctx))
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -63,10 +64,10 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// A Sender sends messages. The zero value is ready.
+// A Sender sends messages; NewSender makes it.
 type Sender struct {
-	Now     func() time.Time // nil is time.Now
-	Timeout time.Duration    // of one try; 0 is 30 s
+	Now     func() time.Time
+	Timeout time.Duration // of one try
 	client  http.Client
 }
 
@@ -74,9 +75,28 @@ type Sender struct {
 // connection and follows no redirect.
 func NewSender(now func() time.Time, timeout time.Duration) *Sender {
 	return &Sender{Now: now, Timeout: timeout, client: http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true, TLSHandshakeTimeout: 10 * time.Second},
+		Transport:     &http.Transport{DisableKeepAlives: true, TLSHandshakeTimeout: 10 * time.Second, DialContext: dial},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+}
+
+// dial connects. What is called localhost has to be this machine whatever a
+// resolver says: what is sent there may be in plain text.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	d := net.Dialer{}
+	if host, _, err := net.SplitHostPort(address); err == nil && host == "localhost" {
+		d.Control = onlyHere
+	}
+	return d.DialContext(ctx, network, address)
+}
+
+// onlyHere refuses an address, as IP:PORT, of another machine.
+func onlyHere(_, address string, _ syscall.RawConn) error {
+	host, _, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
+		return fmt.Errorf("localhost is %s, which is not this machine: nothing was sent", address)
+	}
+	return nil
 }
 
 // Send tries once. wait is how long the server asked to be left alone, 0 if it

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -114,4 +115,27 @@ func TestCheckURL(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+}
+
+// Hazard: a resolver says that localhost is somewhere else.
+func TestHazardLocalhostElsewhere(t *testing.T) {
+	for address, fine := range map[string]bool{"127.0.0.1:80": true, "[::1]:80": true, "10.0.0.7:80": false, "[2001:db8::1]:80": false, "nonsense": false} {
+		if err := onlyHere("tcp", address, nil); (err == nil) != fine {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := dial(t.Context(), "tcp4", net.JoinHostPort("localhost", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
 }
