@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bestof-dev/bestof/candidate/sandbox"
-	"github.com/bestof-dev/bestof/candidate/sandbox/choose"
 	"github.com/bestof-dev/bestof/internal/argv"
 	"github.com/bestof-dev/bestof/internal/term"
 	"github.com/bestof-dev/bestof/orchestrator"
@@ -27,32 +26,6 @@ import (
 	"github.com/bestof-dev/bestof/plugin/store"
 	"github.com/bestof-dev/bestof/plugin/wire"
 )
-
-// A booth is a sandbox to try a plugin in, with a directory of its own.
-type booth struct {
-	sandbox sandbox.Sandbox
-	options sandbox.Options
-	dir     string
-	n       int
-}
-
-func (a *app) booth(ctx context.Context, kind, dir string) (*booth, error) {
-	o := sandbox.Options{Environ: a.Environ}
-	if home, err := a.home(); err == nil {
-		o.Hidden = []string{home}
-	}
-	sb, note, err := choose.Choose(ctx, kind, o)
-	var u *sandbox.Unavailable
-	switch {
-	case errors.As(err, &u):
-		return nil, statusError{orchestrator.ExitInfrastructure, fmt.Errorf("%w. %s", err, u.Remedy)}
-	case err != nil:
-		return nil, usageError{err}
-	case note != "":
-		a.warn("%s", note)
-	}
-	return &booth{sandbox: sb, options: o, dir: dir}, nil
-}
 
 // place makes a fresh home, and a fresh root unless one is given.
 func (b *booth) place(root string) (call.Place, error) {
@@ -70,7 +43,7 @@ func (b *booth) place(root string) (call.Place, error) {
 }
 
 func (a *app) pluginCheckCommand() *cobra.Command {
-	kind := "auto"
+	in := boothOptions{kind: "auto"}
 	c := &cobra.Command{
 		Use:   "check DIR",
 		Short: "Check a package, and its process against the shared conformance cases",
@@ -78,17 +51,19 @@ func (a *app) pluginCheckCommand() *cobra.Command {
 once for each conformance case: the shared vectors and what they leave out.
 Nothing is installed. Status 3 means that a case failed; cases that are only
 advice never fail.`,
-		Example: "  bestof plugin check my-check\n  bestof plugin check my-check --json",
-		Args:    cobra.ExactArgs(1),
+		Example: `  bestof plugin check my-check
+  bestof plugin check my-check --json
+  bestof plugin check my-check --sandbox docker --image python:3.12-slim`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.runPluginCheck(c.Context(), a.at(args[0]), kind)
+			return a.runPluginCheck(c.Context(), a.at(args[0]), in)
 		},
 	}
-	c.Flags().StringVar(&kind, "sandbox", kind, "how its process is kept in: auto | process | bwrap")
+	in.addFlags(c)
 	return c
 }
 
-func (a *app) runPluginCheck(ctx context.Context, dir, kind string) error {
+func (a *app) runPluginCheck(ctx context.Context, dir string, in boothOptions) error {
 	tmp, remove, err := a.temporary()
 	if err != nil {
 		return err
@@ -98,10 +73,11 @@ func (a *app) runPluginCheck(ctx context.Context, dir, kind string) error {
 	if err != nil {
 		return packageError(dir, err)
 	}
-	b, err := a.booth(ctx, kind, tmp)
+	b, err := a.booth(ctx, in, tmp)
 	if err != nil {
 		return err
 	}
+	defer b.close()
 	p := call.Plugin{Package: st.Package, Dir: st.Dir}
 	root := filepath.Join(tmp, "root")
 	if err := os.Mkdir(root, 0o755); err != nil {
@@ -185,11 +161,13 @@ func (a *app) printFindings(p call.Plugin, findings []conform.Finding, unoffered
 }
 
 type pluginCallOptions struct {
-	root, test, baseline, goal, input, sandbox, tool, text string
+	root, test, baseline, goal, input, tool, text string
+
+	in boothOptions
 }
 
 func (a *app) pluginCallCommand() *cobra.Command {
-	o := pluginCallOptions{baseline: string(wire.Failed), goal: "a call by hand", input: "{}", sandbox: "auto", tool: "mcp__server__tool"}
+	o := pluginCallOptions{baseline: string(wire.Failed), goal: "a call by hand", input: "{}", in: boothOptions{kind: "auto"}, tool: "mcp__server__tool"}
 	c := &cobra.Command{
 		Use:   "call NAME POINT|HOOK|TOOL",
 		Short: "Ask an installed plugin once, or run one of its tools",
@@ -216,7 +194,7 @@ Status 3 means that it gave no legal answer, or that the tool failed.`,
 	f.StringVar(&o.input, "input", o.input, "the tool's input as a `JSON` object, or - for standard input")
 	f.StringVar(&o.tool, "tool", o.tool, "at PreToolUse and PostToolUse: the `NAME` of the tool that is called")
 	f.StringVar(&o.text, "text", "done", "at Stop what the agent said last, at PostToolUse what the tool gave")
-	f.StringVar(&o.sandbox, "sandbox", o.sandbox, "how it is kept in: auto | process | bwrap")
+	o.in.addFlags(c)
 	return c
 }
 
@@ -231,10 +209,11 @@ func (a *app) runPluginCall(ctx context.Context, name, what string, o pluginCall
 		return err
 	}
 	defer remove()
-	b, err := a.booth(ctx, o.sandbox, tmp)
+	b, err := a.booth(ctx, o.in, tmp)
 	if err != nil {
 		return err
 	}
+	defer b.close()
 	root := o.root
 	if root != "" {
 		root = a.at(root)

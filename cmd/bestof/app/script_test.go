@@ -104,6 +104,7 @@ func TestScripts(t *testing.T) {
 			"web":      cmdWeb,
 			"registry": cmdRegistry,
 			"members":  cmdMembers,
+			"stalled":  cmdStalled,
 			"browse":   cmdBrowse,
 
 			"enter": cmdEnter,
