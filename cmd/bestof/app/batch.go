@@ -67,8 +67,15 @@ func (a *app) batchDir(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if real, err := filepath.EvalSymlinks(abs); err == nil {
+	real, err := filepath.EvalSymlinks(abs)
+	if err == nil {
+		if info, err := os.Stat(real); err == nil && !info.IsDir() {
+			return "", usagef("%s is no directory: a batch needs one of its own", dir)
+		}
 		return real, nil
+	}
+	if _, err := os.Lstat(abs); err == nil {
+		return "", usagef("%s is a link that leads nowhere: name the directory itself", dir)
 	}
 	if parent, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
 		return filepath.Join(parent, filepath.Base(abs)), nil

@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/bestof-dev/bestof/orchestrator/batch"
 )
 
 const batchKillConfig = `[agents.fix]
@@ -104,6 +107,38 @@ func (b *bench) killBatchAt(at int, tasks, out string) (ended bool) {
 	for lines.Scan() { // until everything that holds the pipe is dead
 	}
 	return cmd.Wait() == nil
+}
+
+// TestResumeByAnotherVersion: a batch that another bestof began says so, and
+// goes on when somebody agrees, once and for all.
+func TestResumeByAnotherVersion(t *testing.T) {
+	b := newBench(t, "grep -qx right value\n", batchKillConfig)
+	dir := t.TempDir()
+	count, out, tasks := filepath.Join(dir, "count"), filepath.Join(dir, "out"), filepath.Join(dir, "tasks.csv")
+	t.Setenv("COUNT", count)
+	if err := os.WriteFile(tasks, []byte(batchKillTasks), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if b.killBatchAt(1, tasks, out) {
+		t.Fatal("the batch ended before it was killed")
+	}
+	state, err := batch.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(state.SetSettings(map[string]string{foundSetting + "the version of bestof": "v0.0.1"}), state.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, errs, status := b.run("batch", "resume", out)
+	if status != 2 || !strings.Contains(errs, "changed since the batch began: the version of bestof: put it back, or go on with --accept-changes") {
+		t.Errorf("status %d: %s", status, errs)
+	}
+	if stdout, errs, status := b.run("batch", "resume", out, "--accept-changes"); status != 0 || !strings.Contains(errs, "goes on although this changed: the version of bestof") || !strings.Contains(stdout, "2 tasks: 2 solved") {
+		t.Errorf("agreed: status %d: %s%s", status, stdout, errs)
+	}
+	if _, errs, status := b.run("batch", "resume", out); status != 0 || strings.Contains(errs, "changed") {
+		t.Errorf("afterwards: status %d: %s", status, errs)
+	}
 }
 
 // TestTwoProcessesRaceForABatch: of several that resume a batch at once, one

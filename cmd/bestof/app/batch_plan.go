@@ -377,6 +377,30 @@ func (p *batchPlan) short() bool {
 	return false
 }
 
+// worst is the most time that the batch takes if every candidate and every run
+// of a test takes all of its time and the host fails nothing. Each verification
+// may run the test twice, and there is one after each hold; hidden tests allow
+// no hold and have the test run once more on the base. Who runs at -j whatever
+// may run needs at most the share of all work and what of the longest chain,
+// a base and then a candidate, the others cannot help with.
+func (p *batchPlan) worst() time.Duration {
+	r := p.o.run
+	tests := 2 * time.Duration(max(1, r.repeat)) * r.testTimeout
+	var all, chain time.Duration
+	for _, s := range p.specs {
+		base, each := tests, r.timeout+tests
+		if len(s.Task.TestPatch)+len(s.Task.TestFiles) > 0 {
+			base += r.testTimeout
+		} else {
+			each += time.Duration(r.holds) * tests
+		}
+		all += base + time.Duration(len(p.seats))*each
+		chain = max(chain, base+each)
+	}
+	jobs := time.Duration(max(1, p.limits.Jobs))
+	return all/jobs + chain/jobs*(jobs-1)
+}
+
 // printBatchPlan says what a batch would do and the most that it could take.
 func (a *app) printBatchPlan(p *batchPlan) error {
 	var repos, tests []string
@@ -394,9 +418,8 @@ func (a *app) printBatchPlan(p *batchPlan) error {
 			named++
 		}
 	}
-	each := p.o.run.timeout + time.Duration(p.o.run.repeat)*p.o.run.testTimeout
 	jobs := max(1, p.limits.Jobs)
-	worst := time.Duration((len(p.specs)*len(p.seats)+jobs-1)/jobs)*each + time.Duration(len(p.specs))*p.o.run.testTimeout
+	worst := p.worst()
 	if p.o.limits.wall > 0 {
 		worst = min(worst, p.o.limits.wall)
 	}
@@ -411,9 +434,10 @@ func (a *app) printBatchPlan(p *batchPlan) error {
 			Candidates   int      `json:"candidates"`
 			Jobs         int      `json:"jobs"`
 			WorstSeconds int64    `json:"worst_seconds"`
+			BudgetWall   int64    `json:"budget_wall_seconds"`
 			BudgetTokens int64    `json:"budget_tokens"`
 			BudgetUSD    float64  `json:"budget_usd"`
-		}{"bestof.batch-plan/1", ids, len(p.seats), jobs, int64(worst.Seconds()), p.o.limits.tokens, p.o.limits.usd})
+		}{"bestof.batch-plan/1", ids, len(p.seats), jobs, int64(worst.Seconds()), int64(p.o.limits.wall.Seconds()), p.o.limits.tokens, p.o.limits.usd})
 	}
 	money := "no budget: as much as the agents take"
 	if p.o.limits.tokens > 0 || p.o.limits.usd > 0 {
@@ -423,7 +447,7 @@ func (a *app) printBatchPlan(p *batchPlan) error {
 		{"tasks", fmt.Sprintf("%d, of %d repositories; %d with hidden tests, %d with named ones", len(p.specs), len(repos), hidden, named)},
 		{"candidates", fmt.Sprintf("%d for each task (%s), %d at once", len(p.seats), p.o.run.agents, jobs)},
 		{"tests", fmt.Sprintf("%d commands, the first: %s", len(tests), tests[0])},
-		{"time", fmt.Sprintf("at most %s", worst.Round(time.Second))},
+		{"time", fmt.Sprintf("at most %s: %d candidates of %s, and runs of tests of %s", worst.Round(time.Second), len(p.specs)*len(p.seats), p.o.run.timeout, p.o.run.testTimeout)},
 		{"spend", money},
 	} {
 		if _, err := fmt.Fprintf(a.Out, "%-11s %s\n", r[0], term.Clean(r[1], 400)); err != nil {
