@@ -83,7 +83,7 @@ func TestJobsAreRefusedWithARemedy(t *testing.T) {
 		"capitals":            {func(j *Job) { j.Name = "Nightly" }, "name"},
 		"a long name":         {func(j *Job) { j.Name = strings.Repeat("a", 41) }, "name"},
 		"a dash at the end":   {func(j *Job) { j.Name = "a-" }, "name"},
-		"another command":     {func(j *Job) { j.Command = []string{"gc"} }, "command: it begins with neither run nor batch"},
+		"another command":     {func(j *Job) { j.Command = []string{"gc"} }, "command: it begins with none of run, batch and tool"},
 		"no command":          {func(j *Job) { j.Command = nil }, "write one of them"},
 		"a zero byte":         {func(j *Job) { j.Command = []string{"run", "a\x00b"} }, "command: argument 1 holds a zero byte"},
 		"too many":            {func(j *Job) { j.Command = make([]string, 600); j.Command[0] = "run" }, "write at most 512"},

@@ -24,6 +24,7 @@ type logFile struct {
 	locks chan struct{} // one writer at a time
 	clean io.WriteCloser
 	line  []byte
+	made  []byte // lines that are not written yet
 	left  int
 	rest  *proc.Capture // what came when left was 0
 	fault error
@@ -46,22 +47,26 @@ func (l *logFile) Write(p []byte) (int, error) {
 // lines cuts what comes without secrets into lines.
 func (l *logFile) lines(p []byte) (int, error) {
 	l.line = append(l.line, p...)
+	left := l.line
 	for {
-		n := bytes.IndexByte(l.line, '\n')
+		n := bytes.IndexByte(left, '\n')
 		size := n + 1
 		if n < 0 {
-			if len(l.line) < maxLine {
-				return len(p), nil
+			if len(left) < maxLine {
+				break
 			}
 			n, size = maxLine, maxLine
 		}
 		n = min(n, maxLine)
-		l.put(l.line[:n])
+		l.put(left[:n])
 		if size > n+1 {
 			size = n // the rest of a long line is one of its own
 		}
-		l.line = append(l.line[:0], l.line[size:]...)
+		left = left[size:]
 	}
+	l.line = append(l.line[:0], left...)
+	l.flush()
+	return len(p), nil
 }
 
 func (l *logFile) put(line []byte) {
@@ -77,10 +82,15 @@ func (l *logFile) put(line []byte) {
 	l.write(text)
 }
 
-func (l *logFile) write(b []byte) {
-	if l.fault == nil {
-		_, l.fault = l.file.Write(b)
+func (l *logFile) write(b []byte) { l.made = append(l.made, b...) }
+
+// flush writes what was made of what came, at once: a program that prints many
+// short lines is not kept waiting for each.
+func (l *logFile) flush() {
+	if l.fault == nil && len(l.made) > 0 {
+		_, l.fault = l.file.Write(l.made)
 	}
+	l.made = l.made[:0]
 }
 
 // Close writes what is left. Its error is the first of all.
@@ -97,5 +107,6 @@ func (l *logFile) Close() error {
 		}
 		l.write(append(o.Head, o.Tail...))
 	}
+	l.flush()
 	return errors.Join(l.fault, l.file.Close())
 }
