@@ -347,6 +347,7 @@ func (r *Runner) turn(ctx context.Context, draining bool) (next time.Time, err e
 	if err := r.Ledger.Apply(decisions, now); err != nil {
 		return next, err
 	}
+	begun := false
 	r.limited = limited(state, decisions) || len(state.Locked) > 0
 	for _, d := range decisions {
 		r.log(d)
@@ -355,6 +356,7 @@ func (r *Runner) turn(ctx context.Context, draining bool) (next time.Time, err e
 			if err := r.begin(ctx, jobs[d.Job], d, now); err != nil {
 				return next, err
 			}
+			begun = true
 		case schedule.Stop:
 			if a := r.runs[d.Run]; a != nil && !a.stopping {
 				a.stopping = true
@@ -363,6 +365,9 @@ func (r *Runner) turn(ctx context.Context, draining bool) (next time.Time, err e
 		case schedule.Wait:
 			next = d.Until
 		}
+	}
+	if begun {
+		next = now // when a run that has begun goes too far is decided in a turn that sees it
 	}
 	if soon := now.Add(slotWait); r.limited && (next.IsZero() || soon.Before(next)) {
 		next = soon // what somebody else lets go of tells nobody

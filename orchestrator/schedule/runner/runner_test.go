@@ -536,6 +536,26 @@ func TestUsing(t *testing.T) {
 	}
 }
 
+// A run's time counts from its beginning although nothing else happens: an alarm
+// is set for it.
+func TestHazardNobodyWakes(t *testing.T) {
+	m := newRoom(t, "sleep 1000.2718")
+	m.add(func(j *schedule.Job) { j.Trigger.Every, j.Policy.Timeout = 300*24*time.Hour, 5*time.Second })
+	if _, err := m.l.Ask("j", noon); err != nil {
+		t.Fatal(err)
+	}
+	m.start(func(c *Config) {
+		c.Clock.Alarm = func(at time.Time) (<-chan struct{}, func(), error) {
+			if at.Equal(noon.Add(5 * time.Second)) {
+				m.hands.forward(5 * time.Second)
+			}
+			return m.hands.alarm(at)
+		}
+	})
+	m.until("the end", func() bool { return m.outcomes() == "timed-out" })
+	m.stop()
+}
+
 // A batch that ends well and solves nothing has won nothing.
 func TestFruitless(t *testing.T) {
 	m := newRoom(t, "exit 0")
