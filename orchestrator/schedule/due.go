@@ -40,6 +40,7 @@ type passed struct {
 	many   span        // missed, and more than may be made up for
 	missed []time.Time // missed; the last ones
 	timely []time.Time
+	ran    bool // one that would be timely has its fire already
 }
 
 func (p passed) all() span {
@@ -72,10 +73,8 @@ func (q *queue) collect(seen time.Time) (p passed) {
 	horizon := until.Add(-policy.Horizon)
 	t, ok := q.job.When.Next(seen)
 	for ; ok && !t.After(until); t, ok = q.job.When.Next(t) {
-		if slices.ContainsFunc(q.job.Ahead, t.Equal) {
-			continue
-		}
 		switch late := until.Sub(t); {
+		case t.Before(horizon) && q.fired(t):
 		case t.Before(horizon):
 			if p.old.add(t); p.old.count >= maxCounted {
 				t = horizon.Add(-time.Second) // a clock that was far behind
@@ -84,9 +83,13 @@ func (q *queue) collect(seen time.Time) (p passed) {
 		case late > policy.Grace:
 			p.missed = append(p.missed, t)
 			if len(p.missed) > keep {
-				p.many.add(p.missed[0])
+				if !q.fired(p.missed[0]) {
+					p.many.add(p.missed[0])
+				}
 				p.missed = p.missed[1:]
 			}
+		case q.fired(t):
+			p.ran = true
 		default:
 			p.timely = append(p.timely, t)
 		}
@@ -94,8 +97,12 @@ func (q *queue) collect(seen time.Time) (p passed) {
 	if ok {
 		q.next = t
 	}
+	p.missed = slices.DeleteFunc(p.missed, q.fired) // those stand for the ones that they stood for before the clock was set back
 	return p
 }
+
+// fired reports whether an instant has a fire already: the clock was set back.
+func (q *queue) fired(t time.Time) bool { return slices.ContainsFunc(q.job.Ahead, t.Equal) }
 
 // skip keeps instants that do not run as one fire.
 func (q *queue) skip(s span, why Reason) {
@@ -116,7 +123,7 @@ func (q *queue) missed(p passed) {
 	policy := q.job.Job.Policy
 	skipped, made := p.many, p.missed
 	nobody := "nobody was there when its time came"
-	if policy.Missed.Mode == MissedSkip || policy.Missed.Mode == MissedOnce && len(p.timely) > 0 {
+	if policy.Missed.Mode == MissedSkip || policy.Missed.Mode == MissedOnce && (len(p.timely) > 0 || p.ran) {
 		for _, t := range made {
 			skipped.add(t)
 		}

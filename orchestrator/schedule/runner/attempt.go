@@ -106,7 +106,12 @@ func (a *attempt) invoke() (inv Invocation, produced Produced, status int, err e
 		return inv, produced, status, err
 	}
 	log := newLog(file, a.r.Redactor, maxLog)
-	defer func() { err = errors.Join(err, log.Close()) }()
+	defer func() {
+		if lost := log.Close(); lost != nil {
+			// What the invocation did stands: it is not done again for its log.
+			inv.Notices = append(inv.Notices, "its log was not kept whole: "+oneLine(lost.Error()))
+		}
+	}()
 	if inv, err = a.r.Program.Plan(a.ctx, a.job, a.run, a.dir, log); err != nil {
 		return inv, produced, status, err
 	}

@@ -154,7 +154,12 @@ var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
 func newRoom(t *testing.T, script string) *room {
 	t.Helper()
-	m := &room{t: t, home: t.TempDir(), hands: &hands{now: noon}, log: &strings.Builder{}}
+	return newRoomIn(t, t.TempDir(), script)
+}
+
+func newRoomIn(t *testing.T, home, script string) *room {
+	t.Helper()
+	m := &room{t: t, home: home, hands: &hands{now: noon}, log: &strings.Builder{}}
 	m.fake = &fake{plan: func(schedule.Run) (string, error) { return script, nil }}
 	var err error
 	if m.l, err = ledger.Open(m.home); err != nil {
