@@ -99,8 +99,12 @@ func step(db *sql.DB, migrations []string) (int, error) {
 // Damaged reports whether an error says that the file is not what SQLite wrote.
 func Damaged(err error) bool { return is(err, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) }
 
-// Full reports whether an error says that nothing more could be written.
-func Full(err error) bool { return is(err, sqlite3.SQLITE_FULL) }
+// Full reports whether an error says that nothing more could be written, also
+// not the index of the WAL that whoever opens a file needs beside it.
+func Full(err error) bool {
+	var e *sqlite.Error
+	return is(err, sqlite3.SQLITE_FULL) || errors.As(err, &e) && e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE
+}
 
 func is(err error, codes ...int) bool {
 	var e *sqlite.Error

@@ -211,7 +211,7 @@ func explain(path string, err error) error {
 	case errors.Is(err, ErrDamaged) || sqlitefile.Damaged(err):
 		return fmt.Errorf("%s: %w: put a copy of it back, or move it away to begin without jobs", path, ErrDamaged)
 	case sqlitefile.Full(err):
-		return fmt.Errorf("%s: %w: nothing of this was kept, and nothing else was lost", path, ErrFull)
+		return fmt.Errorf("%s: %w: make room on it and try again: nothing of this was kept, and nothing else was lost", path, ErrFull)
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/bestof-dev/bestof/internal/atomicfile"
@@ -63,7 +64,13 @@ func (a *attempt) resultOf(inv Invocation, p Produced, now time.Time) Result {
 
 // write puts the result where it stays, and before that who is to be told.
 // After a crash the ledger's end is taken from it.
-func (a *attempt) write() error {
+func (a *attempt) write() (err error) {
+	defer func() {
+		// Without the names of files that are other ones each time: it is logged once.
+		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			err = fmt.Errorf("%s: %w: make room on it: the result of run %d waits for that", ledger.Folder(a.r.Home), ledger.ErrFull, a.run.ID)
+		}
+	}()
 	b, err := json.Marshal(a.result)
 	if err != nil {
 		return err

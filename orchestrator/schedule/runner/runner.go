@@ -231,8 +231,13 @@ func (r *Runner) Run(ctx context.Context) error {
 			ready()
 			ready = nil
 		}
+		ending := ctx.Err() != nil || drain == nil && r.Drain != nil
+		if ending && len(r.unkept) > 0 && len(r.runs)+r.telling == len(r.unkept) {
+			r.working.Wait()
+			return fmt.Errorf("%w: how %d ended is not kept: who runs jobs next settles it", r.lack, len(r.unkept))
+		}
 		over := len(r.runs)+r.telling+len(r.unkept) == 0
-		if over && (ctx.Err() != nil || drain == nil && r.Drain != nil || fault != nil || err == nil && !r.limited && (r.Once || r.Only)) {
+		if over && (ending || fault != nil || err == nil && !r.limited && (r.Once || r.Only)) {
 			r.working.Wait()
 			return fault
 		}
