@@ -76,12 +76,24 @@ func writeTold(home string, t Told) error {
 }
 
 func readTold(home string, run int64) (Told, error) {
-	var t Told
 	b, err := readBelow(outbox(home), toldName(run), 1<<20)
-	if err == nil {
-		err = json.Unmarshal(b, &t)
+	if err != nil {
+		return Told{}, err
 	}
-	return t, err
+	return parseTold(b, run)
+}
+
+// parseTold reads a document about a run whose steps are those of its job.
+func parseTold(b []byte, run int64) (Told, error) {
+	var t Told
+	if err := json.Unmarshal(b, &t); err != nil {
+		return Told{}, err
+	}
+	same := func(a, b Step) bool { return a.Kind == b.Kind && a.Target == b.Target }
+	if t.Run != run || !slices.EqualFunc(t.Steps, stepsOf(t.Job.Result), same) {
+		return Told{}, fmt.Errorf("run %d: who is to be told of it is not what its job says", run)
+	}
+	return t, nil
 }
 
 // LoadTold reads what became of telling how a run ended; nothing of a run that
@@ -92,13 +104,13 @@ func LoadTold(home string, run int64) (Told, error) {
 		return t, err
 	}
 	b, err := readBelow(runsDir(home), filepath.Join(strconv.FormatInt(run, 10), ToldFile), 1<<20)
-	if errors.Is(err, os.ErrNotExist) {
+	switch {
+	case errors.Is(err, os.ErrNotExist):
 		return Told{}, nil
+	case err != nil:
+		return Told{}, err
 	}
-	if err == nil {
-		err = json.Unmarshal(b, &t)
-	}
-	return t, err
+	return parseTold(b, run)
 }
 
 // resend tells what an earlier runner did not come to tell.
