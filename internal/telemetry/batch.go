@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -144,6 +145,16 @@ func (t *Telemetry) Jobs(waiting, running int) {
 	}
 	t.numbers.set(jobQueue, float64(waiting))
 	t.numbers.set(jobRunsNow, float64(running))
+}
+
+// JobParent is the span of a run of a job as TRACEPARENT names it, for what the
+// run starts; "" without traces.
+func (t *Telemetry) JobParent(r schedule.Run) string {
+	if t == nil || t.queue == nil {
+		return ""
+	}
+	s := t.root("job", r.Key(), r.Started)
+	return fmt.Sprintf("00-%x-%x-01", s.trace[:], s.id[:])
 }
 
 // JobRun takes a run of a job that ended.

@@ -291,11 +291,18 @@ func TestBatchAndJobsAreTold(t *testing.T) {
 		b.Publish(progress.Event{Seq: int64(i + 1), At: at.Add(time.Duration(i) * time.Second), Body: body})
 	}
 	tel.Jobs(2, 1)
+	parent, sampled, ok := parseParent(tel.JobParent(schedule.Run{Job: "nightly", Instant: at, Attempt: 1, Started: at}))
+	if !ok || !sampled {
+		t.Errorf("what a job's run starts has no parent: %v", parent)
+	}
 	tel.JobRun(schedule.Run{Job: "nightly", Instant: at, Attempt: 1, Started: at, Ended: at.Add(time.Minute), Outcome: schedule.Won, Reason: hidden, Record: hidden, Used: schedule.Budget{MicroUSD: 500000, Tokens: 10}})
 	tel.JobRun(schedule.Run{Job: hidden, Instant: at, Attempt: 1, Started: at}) // it has not ended
 	numbers := get(t, tel)
 	tel.Close()
 	body := c.all()
+	if !bytes.Contains(body, slices.Concat([]byte{1<<3 | length, 16}, parent.trace[:], []byte{2<<3 | length, 8}, parent.span[:])) {
+		t.Error("the parent of what a job's run starts is not the span of that run")
+	}
 	for _, w := range secret {
 		if bytes.Contains(body, []byte(w)) || strings.Contains(numbers, w) {
 			t.Errorf("%q got out", w)

@@ -140,7 +140,7 @@ type observedJobs struct {
 	now       func() time.Time
 }
 
-func (observedJobs) Began(schedule.Job, schedule.Run) {}
+func (o observedJobs) Began(_ schedule.Job, r schedule.Run) string { return o.telemetry.JobParent(r) }
 
 func (o observedJobs) Ended(_ schedule.Job, r schedule.Run, e ledger.End) {
 	r.Ended, r.Outcome, r.Status, r.Used, r.Reported = o.now(), e.Outcome, e.Status, e.Used, e.Reported

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,6 +52,7 @@ type attempt struct {
 	cancel   context.CancelCauseFunc
 	stopping bool         // of the deciding goroutine
 	output   atomic.Int64 // unix nanoseconds
+	trace    string       // what the program has as TRACEPARENT, "" for what the environment has
 
 	// When it is over.
 	end    ledger.End
@@ -141,7 +143,7 @@ func (a *attempt) invoke() (inv Invocation, produced Produced, status int, err e
 func (a *attempt) spawn(inv Invocation, log io.Writer) (stdout []byte, status int, err error) {
 	var unkept error
 	p, err := proc.Start(proc.Command{
-		Argv: inv.Argv, Dir: inv.Dir, Env: a.r.Environ, Grace: grace,
+		Argv: inv.Argv, Dir: inv.Dir, Env: a.environ(), Grace: grace,
 		Started: func(id proc.Identity) {
 			unkept = a.r.Ledger.Spawned(a.run.ID, schedule.Process(id), a.dir)
 		},
@@ -184,6 +186,15 @@ func (a *attempt) spawn(inv Invocation, log io.Writer) (stdout []byte, status in
 		return document.Bytes(), -1, nil
 	}
 	return document.Bytes(), res.Code, nil
+}
+
+// environ is what the program has: its spans are part of the run's.
+func (a *attempt) environ() []string {
+	if a.trace == "" {
+		return a.r.Environ
+	}
+	others := slices.DeleteFunc(slices.Clone(a.r.Environ), func(kv string) bool { return strings.HasPrefix(kv, "TRACEPARENT=") })
+	return append(others, "TRACEPARENT="+a.trace)
 }
 
 // countWait is how often it is looked at what a run used so far.

@@ -93,7 +93,9 @@ type Program interface {
 // An Observer is told what happens, for metrics and traces. Its methods must
 // not block.
 type Observer interface {
-	Began(j schedule.Job, r schedule.Run)
+	// Began returns what the run's program is given as TRACEPARENT, "" for what
+	// the environment has.
+	Began(j schedule.Job, r schedule.Run) (traceparent string)
 	Ended(j schedule.Job, r schedule.Run, e ledger.End)
 	Queue(waiting, running int)
 }
@@ -546,7 +548,7 @@ func (r *Runner) begin(ctx context.Context, j schedule.Job, d schedule.Decision,
 	a := newAttempt(ctx, r, j, run)
 	r.runs[run.ID] = a
 	if r.Observer != nil {
-		r.Observer.Began(j, run)
+		a.trace = r.Observer.Began(j, run)
 	}
 	r.Log.Info("run begins", "job", j.Name, "run", run.ID, "attempt", run.Attempt)
 	r.working.Go(func() {
