@@ -17,8 +17,7 @@ func (m *room) setAndSee(t time.Time) {
 	m.t.Helper()
 	for range 2 {
 		before := m.r.Health().Turns
-		m.hands.set(t)
-		m.until("a turn", func() bool { return m.r.Health().Turns > before })
+		m.until("a turn", func() bool { m.hands.set(t); return m.r.Health().Turns > before })
 	}
 }
 
