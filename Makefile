@@ -28,7 +28,7 @@ check:
 # than they compute, so that three packages at a time keep two cores busy.
 race: export GORACE = atexit_sleep_ms=0
 race:
-	$(GO) test -race -shuffle=on -p 3 -timeout 15m ./...
+	$(GO) test -race -shuffle=on -p 3 -timeout 25m ./...
 
 # Every fuzz target, FUZZTIME each.
 FUZZTIME ?= 10s
