@@ -35,7 +35,11 @@ func crowd() (record.Document, compare.Blobs) {
 		c.Number, c.Outcome = n, candidate.Met
 		c.Change = &record.Change{Tree: fmt.Sprint("t", n), Normalised: fmt.Sprint("n", n)}
 		for i := range each {
-			path := fmt.Sprintf("dir%d/file%d.go", i%7, (n*17+i*41)%files)
+			number, grammar := (n*17+i*41)%files, ".txt"
+			if number%40 == 0 {
+				grammar = ".go" // some are coloured; all of it would be most of the time
+			}
+			path := fmt.Sprintf("dir%d/file%d%s", i%7, number, grammar)
 			c.Change.Files = append(c.Change.Files, record.FileChange{
 				Path: bytestring.String(path), Status: "modified", OldMode: "100644", NewMode: "100644", Old: base, New: put(fmt.Sprintf("package f\nvar v%d = %d\n%s", n, i, body)), Added: 1,
 			})
