@@ -43,7 +43,7 @@ func processes() []Attack {
 				return errors.Join(p.put("swap/x", "x"), p.leave("swaps", p.in("swap"), p.Canary))
 			}},
 		{Name: "daemon-bomb", What: "leaves a time bomb that waits for its verification", Threat: threatDaemons, Wants: alike(noise),
-			Do: func(p *Place) error { return p.leave("bomb", p.Own, p.Canary) }},
+			Do: func(p *Place) error { return p.leave("bomb", filepath.Dir(p.Root)+"-after-*", p.Canary) }},
 		stranger("kill-decoy", "kills a process of the operator's", kept(noise, cannot), func(p *Place) error {
 			return unix.Kill(p.Decoy, 0) // whether it could: the decoy is shared by many attacks
 		}),
@@ -187,7 +187,7 @@ func aside(word string, args []string) int {
 	case "-bomb":
 		ready()
 		orphaned(parent, func() {
-			if found, _ := filepath.Glob(filepath.Join(args[0], "scratch/runs/*/*-after-*")); len(found) > 0 {
+			if found, _ := filepath.Glob(args[0]); len(found) > 0 { // its own: a sibling's may be there while it still lives
 				_ = os.WriteFile(filepath.Join(args[1], "bomb"), nil, 0o644)
 			}
 		})
