@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -22,7 +21,7 @@ import (
 // A Store keeps bases and the shadows of runs in one directory of the host's.
 type Store struct {
 	dir        string
-	background sync.WaitGroup // what is deleted, or brought to the disk
+	background background //  what is deleted, or brought to the disk
 
 	probes probes
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -61,7 +62,10 @@ func TestScripts(t *testing.T) {
 			home := filepath.Join(e.WorkDir, "home")
 			e.Setenv("HOME", home)
 			e.Setenv("BESTOF_HOME", filepath.Join(home, ".bestof"))
-			e.Setenv("GORACE", "atexit_sleep_ms=0") // or else every command takes a second longer under the race detector
+			// Without the first, every command takes a second longer under the
+			// race detector; the second tells of races also where nobody looks.
+			e.Setenv("GORACE", "atexit_sleep_ms=0 log_path="+filepath.Join(e.WorkDir, raceLog))
+			e.Defer(func() { tellRaces(e) })
 			e.Setenv("NO_COLOR", "1")
 			program, err := exec.LookPath("bestof")
 			if err != nil {
@@ -121,6 +125,23 @@ func TestScripts(t *testing.T) {
 			"choices":   cmdChoices,
 		},
 	})
+}
+
+// raceLog begins the names of the files in which the race detector tells what it
+// saw in the commands of a script.
+const raceLog = ".race-log"
+
+// tellRaces fails a script in which a command raced, also one that nobody
+// waited for: a daemon's invocations write into the logs of their runs.
+func tellRaces(e *testscript.Env) {
+	for _, pattern := range []string{raceLog + ".*", "home/.bestof/jobs/runs/*/log"} {
+		files, _ := filepath.Glob(filepath.Join(e.WorkDir, pattern))
+		for _, file := range files {
+			if b, err := os.ReadFile(file); err == nil && bytes.Contains(b, []byte("DATA RACE")) {
+				e.T().Fatal(fmt.Sprintf("%s:\n%s", file, b))
+			}
+		}
+	}
 }
 
 // programs names in MCP_PROGRAMS where the pinned MCP servers are.
@@ -253,7 +274,7 @@ func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: until FILE TEXT")
 	}
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(5 * time.Minute)
 	for tick := time.NewTicker(5 * time.Millisecond); ; <-tick.C {
 		names, err := filepath.Glob(ts.MkAbs(args[0]))
 		ts.Check(err)
@@ -263,7 +284,7 @@ func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
 			}
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("no file %s holds %q after a minute", args[0], args[1])
+			ts.Fatalf("no file %s holds %q after five minutes", args[0], args[1])
 		}
 	}
 }
