@@ -126,6 +126,7 @@ func (c *container) live(in io.Reader) (v verdict, gone bool) {
 	if err := j.check(); err != nil {
 		return verdict{Error: err.Error()}, false
 	}
+	reserveThreads(spareThreads)
 	// An engine's own filter depends on its version and its operator; this one
 	// holds besides it.
 	if err := seccomp.Install(); err != nil {
@@ -133,6 +134,9 @@ func (c *container) live(in io.Reader) (v verdict, gone bool) {
 	}
 	return c.run(j.job, stdin, orders(frames), exits)
 }
+
+// spareThreads are more than a first process ever has in calls that block.
+const spareThreads = 12
 
 // limitFiles keeps a contained program from writing cores and from having more
 // open than is sane: some close every number there could be before they start
