@@ -124,7 +124,8 @@ func place(t *testing.T, dir string) call.Plugin {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(to, "main.go")); err == nil {
-		cmd := exec.Command("go", "build", "-o", filepath.Join(to, "verify"), "./"+dir)
+		cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(to, "verify"), "./"+dir)
+		cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -221,8 +222,9 @@ func TestNew(t *testing.T) {
 				}
 			}
 			if language == "go" {
-				cmd := exec.Command("go", "build", "-o", "plugin", ".")
+				cmd := exec.Command("go", "build", "-trimpath", "-o", "plugin", ".")
 				cmd.Dir = dir
+				cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
 				if out, err := cmd.CombinedOutput(); err != nil {
 					t.Fatalf("%v: %s", err, out)
 				}

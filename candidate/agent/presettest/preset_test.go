@@ -133,7 +133,8 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	bestof = filepath.Join(dir, "bestof")
-	build := exec.Command("go", "build", "-o", bestof, "github.com/bestof-dev/bestof/cmd/bestof")
+	build := exec.Command("go", "build", "-trimpath", "-o", bestof, "github.com/bestof-dev/bestof/cmd/bestof")
+	build.Env = append(build.Environ(), "CGO_ENABLED=0")
 	build.Stderr = os.Stderr
 	code := 1
 	if err := build.Run(); err != nil {
