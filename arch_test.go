@@ -60,6 +60,7 @@ var third = map[string][]string{
 	"modernc.org/sqlite":                     {"internal/sqlitefile"},
 	"charm.land/bubbletea/v2":                {"cmd/bestof/view"},
 	"github.com/alecthomas/chroma/v2":        {"cmd/bestof/view"},
+	"github.com/alecthomas/chroma/v2/lexers": {}, // reads hundreds of grammars whenever a program starts
 	"github.com/santhosh-tekuri/jsonschema":  {"plugin/tool"},
 	"github.com/spf13/cobra":                 {"cmd/bestof/app"},
 	"github.com/BurntSushi/toml":             {"internal/stricttoml"},

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/alecthomas/chroma/v2"
-	"github.com/alecthomas/chroma/v2/lexers"
 
+	"github.com/bestof-dev/bestof/cmd/bestof/view/grammar"
 	"github.com/bestof-dev/bestof/internal/term"
 	"github.com/bestof-dev/bestof/orchestrator/compare"
 )
@@ -59,7 +59,7 @@ func (c colouring) line(number int) []coloured {
 
 // A painter colours code. Its zero value is ready.
 type painter struct {
-	grammars map[string]chroma.Lexer // by extension: to find one takes milliseconds
+	grammars map[string]chroma.Lexer // by extension: to find one takes a tenth of a millisecond
 	spent    int                     // bytes that were coloured
 }
 
@@ -76,7 +76,7 @@ func (p *painter) grammar(name string) chroma.Lexer {
 	find := func(key string) chroma.Lexer {
 		l, ok := p.grammars[key]
 		if !ok {
-			l = lexers.Match(key)
+			l = grammar.Find(key)
 			p.grammars[key] = l
 		}
 		return l
