@@ -22,7 +22,7 @@ def git(repo, *args):
 
 def imported(source, folder):
     """The other programs of the folder that a source imports, such as node."""
-    names = re.findall(r"^\s*(?:from|import)\s+(?:\w+\.)?(\w+)", source, re.M)
+    names = re.findall(r"^\s*(?:from|import)\s+(?:\w*\.)?(\w+)", source, re.M)
     return sorted({name for name in names if (folder / (name + ".py")).is_file()})
 
 
