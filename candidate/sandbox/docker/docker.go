@@ -118,6 +118,7 @@ type Sandbox struct {
 	starts  chan struct{}   // as many containers are made at the same time as it has room
 	named   string          // Options.Image
 	warm    warm
+	watch   *watch // of the connection
 }
 
 // ErrNoImage means that nobody said what containers are made of.
@@ -172,7 +173,7 @@ func newSandbox(ctx context.Context, c *client.Client, f Facts, o sandbox.Option
 	}
 	s := &Sandbox{
 		options: o, limits: d.Limits.withDefaults(f), asked: d.Limits.MemoryBytes > 0, facts: f, client: c, image: found, tools: toolchain.Find(o), self: self, owner: own,
-		starts: make(chan struct{}, 2*runtime.NumCPU()), named: d.Image,
+		starts: make(chan struct{}, 2*runtime.NumCPU()), named: d.Image, watch: newWatch(c),
 	}
 	if d.Dir != "" {
 		if err := s.keepFiles(d.Dir); err != nil {
@@ -319,9 +320,14 @@ func (s *Sandbox) run(ctx context.Context, spec sandbox.Spec) (_ sandbox.Result,
 			return stopped, nil
 		}
 	}
-	defer func() { err = errors.Join(err, s.drop(ctx, c)) }()
+	var first sandbox.Process
+	defer func() {
+		if failed := s.drop(ctx, c); failed != nil {
+			err = errors.Join(err, failed, endWithout(first))
+		}
+	}()
 	defer c.conn.Close()
-	if err := s.tellStarted(ctx, c.id, spec.Started); err != nil {
+	if first, err = s.tellStarted(ctx, c.id, spec.Started); err != nil {
 		if ctx.Err() != nil {
 			return stopped, nil
 		}
@@ -331,7 +337,17 @@ func (s *Sandbox) run(ctx context.Context, spec sandbox.Spec) (_ sandbox.Result,
 	command := spec.Command(spec.Argv, at.Root+strings.TrimPrefix(dir, spec.Root), s.options.Environment(spec, s.tools.Env(at.Home, network)))
 	command.Offline = spec.Network == sandbox.NetworkNone
 	out := &demux{r: c.conn.Reader}
+	working, worked := s.watch.during(ctx)
+	defer worked()
+	defer context.AfterFunc(working, func() {
+		if hung(working, working.Err()) == errHung {
+			c.conn.Close()
+		}
+	})()
 	ran, err := proc.RunContained(ctx, command, places, c.conn.Conn, out)
+	if err := hung(working, err); err == errHung {
+		return sandbox.Result{}, errors.Join(fmt.Errorf("%w: it was given up while its container worked", err), endWithout(first))
+	}
 	if err == nil && ran.OOM {
 		err = s.memoryFault(ran.OOMOutside)
 	}
@@ -418,25 +434,36 @@ func engineError(ctx context.Context, what string, err error) error {
 }
 
 // tellStarted says which process of this machine the first one is, where the
-// engine's processes can be seen from here. The program has not begun yet.
-func (s *Sandbox) tellStarted(ctx context.Context, id string, started func(sandbox.Process)) error {
+// engine's processes can be seen from here, and returns it; none is no error.
+// The program has not begun yet.
+func (s *Sandbox) tellStarted(ctx context.Context, id string, started func(sandbox.Process)) (none sandbox.Process, err error) {
 	if started == nil {
-		return nil
+		return none, nil
 	}
 	state, err := s.state(ctx, id)
 	if err != nil {
-		return err
+		return none, err
 	}
 	p, err := proc.Identify(state.Pid)
 	if err != nil {
-		return nil // it is already gone, or is none of ours to see
+		return none, nil // it is already gone, or is none of ours to see
 	}
 	groups, err := os.ReadFile("/proc/" + strconv.Itoa(state.Pid) + "/cgroup")
 	if err != nil || !strings.Contains(string(groups), id) {
-		return nil // the engine's pids are not this machine's
+		return none, nil // the engine's pids are not this machine's
 	}
 	started(p)
-	return nil
+	return p, nil
+}
+
+// endWithout ends a container's processes where its engine does not: they are
+// processes of this machine, and of this user. The first one may not be known.
+func endWithout(first sandbox.Process) error {
+	if first.PID == 0 {
+		return nil
+	}
+	_, err := proc.Reap(first)
+	return err
 }
 
 func (s *Sandbox) state(ctx context.Context, id string) (*container.State, error) {

@@ -28,7 +28,7 @@ func Open(ctx context.Context, o sandbox.Options, d Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{sandbox: Sandbox{client: c, facts: f, named: d.Image}, options: o, docker: d}, nil
+	return &Engine{sandbox: Sandbox{client: c, facts: f, named: d.Image, watch: newWatch(c)}, options: o, docker: d}, nil
 }
 
 // Facts are what the engine said about itself.
@@ -39,7 +39,7 @@ func (e *Engine) Isolation() sandbox.Isolation { return e.sandbox.Isolation() }
 
 // Fetcher gets images onto the engine.
 func (e *Engine) Fetcher(step func(text string)) images.Fetcher {
-	return images.Fetcher{Engine: e.sandbox.client, Step: step}
+	return images.Fetcher{Engine: watched{e.sandbox.client, e.sandbox.watch}, Step: step}
 }
 
 // Exists reports whether an image is on the engine or, with ask, in a registry.
@@ -47,7 +47,7 @@ func (e *Engine) Exists(ctx context.Context, ref string, ask bool) (bool, error)
 	if !ask {
 		return e.Fetcher(nil).Exists(ctx, ref, nil)
 	}
-	return e.Fetcher(nil).Exists(ctx, ref, e.sandbox.client)
+	return e.Fetcher(nil).Exists(ctx, ref, watched{e.sandbox.client, e.sandbox.watch})
 }
 
 // An Outfit is what programs find besides what their image has.
@@ -68,7 +68,7 @@ func (e *Engine) Sandbox(ctx context.Context, i images.Image, with Outfit) (*San
 	if err != nil {
 		return nil, err
 	}
-	s.named = i.Ref
+	s.named, s.watch = i.Ref, e.sandbox.watch
 	s.options.Base = slices.Concat(s.options.Base, with.Env)
 	return s, nil
 }

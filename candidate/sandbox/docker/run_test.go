@@ -229,6 +229,33 @@ func TestEngineThatHangs(t *testing.T) {
 	}
 }
 
+// TestEngineThatHangsIsGivenUp long before a program's time limit, and what the
+// program left is ended from here, where its engine does nothing.
+func TestEngineThatHangsIsGivenUp(t *testing.T) {
+	host := engine(t)
+	p := dockertest.NewProxy(t, host, -1)
+	s := docker.Watchful(box(t, p.Host, docker.Options{}))
+	docker.Impatient(t)
+	spec := script(t, "trap '' TERM; setsid sleep 1000 & echo x; sleep 1000")
+	spec.Timeout = 24 * time.Hour
+	spec.Log = logFunc(p.Hang)
+	var id sandbox.Process
+	spec.Started = func(p sandbox.Process) { id = p }
+	res, err := s.Run(t.Context(), spec)
+	if err == nil || errors.Is(err, proc.ErrSupervisorLost) || !strings.Contains(err.Error(), "the engine does not answer any more") {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if id.PID == 0 || id.Alive() {
+		t.Errorf("its processes go on, while the engine hangs: %+v", id)
+	}
+	c := dockertest.Client(t, host)
+	for _, left := range containers(t, c) {
+		if err := c.ContainerRemove(t.Context(), left, container.RemoveOptions{Force: true}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	deadline := time.After(20 * time.Second)
