@@ -21,6 +21,7 @@ const (
 	maxColoured    = 1 << 20                // bytes of all files together: a grammar reads some 300 kB a second
 	maxTokenTime   = 300 * time.Millisecond // of a file: grammars can be slow on hostile text
 	maxCodeLine    = 4096                   // bytes of a line
+	maxCodeName    = 255                    // bytes of a file's name without its folders
 	tabWidth       = 4
 )
 
@@ -59,34 +60,7 @@ func (c colouring) line(number int) []coloured {
 
 // A painter colours code. Its zero value is ready.
 type painter struct {
-	grammars map[string]chroma.Lexer // by extension: to find one takes a tenth of a millisecond
-	spent    int                     // bytes that were coloured
-}
-
-// grammar is the one that goes with a file's name, or nil.
-func (p *painter) grammar(name string) chroma.Lexer {
-	base := path.Base(name)
-	if len(base) > 255 {
-		return nil
-	}
-	ext := path.Ext(base)
-	if p.grammars == nil {
-		p.grammars = map[string]chroma.Lexer{}
-	}
-	find := func(key string) chroma.Lexer {
-		l, ok := p.grammars[key]
-		if !ok {
-			l = grammar.Find(key)
-			p.grammars[key] = l
-		}
-		return l
-	}
-	if ext != "" {
-		if l := find("x" + ext); l != nil {
-			return l
-		}
-	}
-	return find(base)
+	spent int // bytes that were coloured
 }
 
 // colour finds the tokens of text. It returns nil when no grammar goes with the
@@ -97,7 +71,11 @@ func (p *painter) colour(name, text string) (out colouring) {
 		return nil
 	}
 	p.spent += len(text)
-	lexer := p.grammar(name)
+	base := path.Base(name)
+	if len(base) > maxCodeName {
+		return nil
+	}
+	lexer := grammar.Find(base)
 	if lexer == nil {
 		return nil
 	}
@@ -113,12 +91,12 @@ func (p *painter) colour(name, text string) (out colouring) {
 	deadline := time.Now().Add(maxTokenTime)
 	var line []coloured
 	at, column := 0, 0
-	for n := 0; ; n++ {
+	for {
 		t := next()
 		if t == chroma.EOF {
 			break
 		}
-		if n%256 == 0 && time.Now().After(deadline) || !strings.HasPrefix(text[at:], t.Value) {
+		if time.Now().After(deadline) || !strings.HasPrefix(text[at:], t.Value) {
 			return nil
 		}
 		at += len(t.Value)
