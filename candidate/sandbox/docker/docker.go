@@ -119,6 +119,7 @@ type Sandbox struct {
 	named   string          // Options.Image
 	warm    warm
 	watch   *watch // of the connection
+	parent  string // control group of its containers, for tests; "" for the engine's own
 }
 
 // ErrNoImage means that nobody said what containers are made of.

@@ -108,7 +108,7 @@ func (s *Sandbox) planned(r settled) (plan, error) {
 
 // resources are the limits of one container.
 func (s *Sandbox) resources() container.Resources {
-	var res container.Resources // files and cores are limited by the first process: an engine may not be allowed to
+	res := container.Resources{CgroupParent: s.parent} // files and cores are limited by the first process: an engine may not be allowed to
 	if s.facts.LimitPIDs {
 		res.PidsLimit = &s.limits.PIDs
 	}

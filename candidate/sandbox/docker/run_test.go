@@ -352,6 +352,49 @@ func TestLimitsHold(t *testing.T) {
 	}
 }
 
+// TestMemoryOfAGroupAbove is a program that is within its limit and is ended all
+// the same, since a control group that the container shares with others is full.
+func TestMemoryOfAGroupAbove(t *testing.T) {
+	host := engine(t)
+	info, err := dockertest.Client(t, host).Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() != 0 || info.CgroupDriver != "cgroupfs" {
+		t.Log("only root makes control groups, and where systemd does not keep them")
+		return
+	}
+	name := "bestof-test-" + strconv.Itoa(os.Getpid())
+	dir, limit := filepath.Join("/sys/fs/cgroup", name), "memory.max"
+	if info.CgroupVersion == "1" {
+		dir, limit = filepath.Join("/sys/fs/cgroup/memory", name), "memory.limit_in_bytes"
+	}
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, limit), []byte("67108864"), 0)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		all, _ := filepath.Glob(filepath.Join("/sys/fs/cgroup/*", name)) // each controller of version 1
+		for _, one := range append(all, dir) {
+			if err := os.Remove(one); err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Error(err)
+			}
+		}
+	})
+	s := docker.Below(box(t, host, docker.Options{Limits: docker.Limits{MemoryBytes: 512 << 20}}), "/"+name)
+	const greedy = "dd if=/dev/zero of=/dev/null bs=200000000 count=1 2>/dev/null; exit 3"
+	if res, err := s.Run(t.Context(), script(t, greedy)); err == nil || !strings.Contains(err.Error(), "a control group above is out of memory") {
+		t.Errorf("%+v, %v", res, err)
+	}
+	// The group above is as it was, and the program is to blame.
+	s = docker.Below(box(t, host, docker.Options{Limits: docker.Limits{MemoryBytes: 32 << 20}}), "/"+name)
+	if res, err := s.Run(t.Context(), script(t, greedy)); err != nil || !res.OOM || res.Code != 3 {
+		t.Errorf("at its own limit: %+v, %v", res, err)
+	}
+	if left := containers(t, dockertest.Client(t, host)); len(left) != 0 {
+		t.Errorf("left %v", left)
+	}
+}
+
 // TestFirstProcessWithoutMemory is a program that leaves none for anybody.
 func TestFirstProcessWithoutMemory(t *testing.T) {
 	s := box(t, engine(t), docker.Options{Limits: docker.Limits{MemoryBytes: 32 << 20, Temporary: 1 << 30}})

@@ -23,6 +23,12 @@ func Unasked(s *Sandbox) *Sandbox {
 	return s
 }
 
+// Below is the same sandbox, with its containers below a control group.
+func Below(s *Sandbox, parent string) *Sandbox {
+	s.parent = parent
+	return s
+}
+
 // Impatient gives an engine a moment to remove a container, for one test.
 func Impatient(t *testing.T) {
 	before := removeWait
