@@ -12,21 +12,6 @@ import (
 	"github.com/bestof-dev/bestof/orchestrator/schedule"
 )
 
-// documents is a home with a directory for run 1, and a way to write there what
-// somebody else wrote.
-func documents(f *testing.F) (home string, put func(t *testing.T, path string, b []byte)) {
-	f.Helper()
-	home = f.TempDir()
-	if err := os.MkdirAll(Dir(home, 1), 0o700); err != nil {
-		f.Fatal(err)
-	}
-	return home, func(t *testing.T, path string, b []byte) {
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func seed(f *testing.F, values ...any) {
 	f.Helper()
 	for _, v := range values {
@@ -44,11 +29,9 @@ func seed(f *testing.F, values ...any) {
 // A result that is read has its schema, and says the same when it is written
 // again.
 func FuzzLoadResult(f *testing.F) {
-	home, put := documents(f)
 	seed(f, Result{Schema: ResultSchema, Job: "j", Run: 1, Started: noon, Ended: noon, Document: json.RawMessage(`{"a":1}`), Patches: []string{"p"}}, Result{Schema: "bestof.job-result/2"})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		put(t, filepath.Join(Dir(home, 1), ResultFile), b)
-		res, err := LoadResult(home, 1)
+		res, err := parseResult(b, 1)
 		if err != nil {
 			return
 		}
@@ -56,8 +39,7 @@ func FuzzLoadResult(f *testing.F) {
 		if err != nil || res.Schema != ResultSchema {
 			t.Fatalf("%q was read as %+v: %v", b, res, err)
 		}
-		put(t, filepath.Join(Dir(home, 1), ResultFile), again)
-		same, err := LoadResult(home, 1)
+		same, err := parseResult(again, 1)
 		if err != nil {
 			t.Fatalf("%q: %v", again, err)
 		}
@@ -69,12 +51,10 @@ func FuzzLoadResult(f *testing.F) {
 
 // A plan that is read is that of its run.
 func FuzzLoadPlan(f *testing.F) {
-	home, put := documents(f)
 	run := schedule.Run{ID: 1, Job: "j", Instant: noon, Attempt: 1}
 	seed(f, planned{Key: run.Key(), Invocation: Invocation{Argv: []string{"x"}, Dir: "/", Run: "abc"}}, planned{Key: "another"})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		put(t, filepath.Join(Dir(home, 1), PlanFile), b)
-		if p, err := loadPlan(home, run); err == nil && p.Key != run.Key() {
+		if p, err := parsePlan(b, run); err == nil && p.Key != run.Key() {
 			t.Fatalf("%q was read as the plan of %q", b, p.Key)
 		}
 	})

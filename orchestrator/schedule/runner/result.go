@@ -95,12 +95,16 @@ const maxResult = maxStdout + 1<<20
 // LoadResult reads the result of a run; the error is fs.ErrNotExist before it
 // has one.
 func LoadResult(home string, run int64) (Result, error) {
-	var res Result
 	b, err := readBelow(runsDir(home), filepath.Join(strconv.FormatInt(run, 10), ResultFile), maxResult)
-	if err == nil {
-		err = json.Unmarshal(b, &res)
+	if err != nil {
+		return Result{}, err
 	}
-	if err == nil && res.Schema != ResultSchema {
+	return parseResult(b, run)
+}
+
+// parseResult reads a result of this program.
+func parseResult(b []byte, run int64) (res Result, err error) {
+	if err = json.Unmarshal(b, &res); err == nil && res.Schema != ResultSchema {
 		err = fmt.Errorf("run %d: its result has the schema %q", run, res.Schema)
 	}
 	return res, err
@@ -148,12 +152,16 @@ func (a *attempt) keepPlan(inv Invocation) error {
 
 // loadPlan reads what a run was about to be.
 func loadPlan(home string, run schedule.Run) (planned, error) {
-	var p planned
 	b, err := readBelow(runsDir(home), filepath.Join(strconv.FormatInt(run.ID, 10), PlanFile), maxResult)
-	if err == nil {
-		err = json.Unmarshal(b, &p)
+	if err != nil {
+		return planned{}, err
 	}
-	if err == nil && p.Key != run.Key() {
+	return parsePlan(b, run)
+}
+
+// parsePlan reads a plan that is of this run.
+func parsePlan(b []byte, run schedule.Run) (p planned, err error) {
+	if err = json.Unmarshal(b, &p); err == nil && p.Key != run.Key() {
 		err = fmt.Errorf("run %d: its plan is that of %q", run.ID, p.Key)
 	}
 	return p, err
