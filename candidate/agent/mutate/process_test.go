@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -101,5 +102,35 @@ sys.exit(0 if __name__ == "__main__" and sys.argv == ["check.py", "x"] else 9)
 		if _, skipped, err := s.run(t.Context(), true, filepath.Join(dir, "edit.py"), time.Second); err != nil || skipped != c.skip {
 			t.Errorf("%d: skipped %v, %v", i, skipped, err)
 		}
+	}
+}
+
+// TestServerOfPytest: pytest is run by the Python that its own first line names,
+// and a Python without it makes no server.
+func TestServerOfPytest(t *testing.T) {
+	for _, c := range []struct {
+		first string
+		want  []string
+	}{
+		{"#!/opt/tools/bin/python3.11", []string{"/opt/tools/bin/python3.11"}}, {"#! /usr/bin/env python3 -s", []string{"python3", "-s"}},
+		{"#!/bin/sh", nil}, {"#!", nil}, {"#!/usr/bin/env", nil}, {"/usr/bin/python3", nil}, {"", nil},
+	} {
+		program := filepath.Join(t.TempDir(), "pytest")
+		if err := os.WriteFile(program, []byte(c.first+"\nimport pytest\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		interpreter, rest, ok := pythonCommand([]string{program, "-q"})
+		if ok != (c.want != nil) || ok && (!slices.Equal(interpreter, c.want) || !slices.Equal(rest, []string{"-m", "pytest", "-q"})) {
+			t.Errorf("%q: %q %q %v", c.first, interpreter, rest, ok)
+		}
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "pytest.py"), []byte("raise ImportError\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	env := append(os.Environ(), "PYTHONPATH="+dir)
+	if s := startServer(t.Context(), dir, env, []string{"pytest", "-q"}); s != nil {
+		s.close()
+		t.Error("a Python that has no pytest serves it")
 	}
 }

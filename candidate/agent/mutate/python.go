@@ -2,6 +2,7 @@ package mutate
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -35,6 +36,7 @@ type request struct {
 	Coverage string   `json:"coverage,omitempty"` // where to write it
 	Root     string   `json:"root,omitempty"`
 	Preload  []string `json:"preload,omitempty"`
+	Need     string   `json:"need,omitempty"` // a module without which it is of no use
 }
 
 type reply struct {
@@ -49,7 +51,8 @@ type reply struct {
 func pythonCommand(argv []string) (interpreter, rest []string, ok bool) {
 	base := filepath.Base(argv[0])
 	if base == "pytest" || base == "py.test" {
-		return []string{"python3"}, append([]string{"-m", "pytest"}, argv[1:]...), true
+		python, ok := scriptInterpreter(argv[0])
+		return python, append([]string{"-m", "pytest"}, argv[1:]...), ok
 	}
 	if !strings.HasPrefix(base, "python") {
 		return nil, nil, false
@@ -62,6 +65,30 @@ func pythonCommand(argv []string) (interpreter, rest []string, ok bool) {
 		return argv[:i], argv[i:], true
 	}
 	return nil, nil, false
+}
+
+// scriptInterpreter is the Python that runs a program, with its flags, by its
+// first line: the python3 of the PATH may be another one, which lacks what the
+// program needs.
+func scriptInterpreter(program string) ([]string, bool) {
+	name, err := exec.LookPath(program)
+	if err != nil {
+		return nil, false
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, false
+	}
+	defer f.Close()
+	line := make([]byte, 256)
+	n, _ := io.ReadFull(f, line) // a short file is no fault
+	first, _, _ := bytes.Cut(line[:n], []byte("\n"))
+	text, ok := strings.CutPrefix(string(first), "#!")
+	words := strings.Fields(text)
+	if len(words) > 1 && filepath.Base(words[0]) == "env" {
+		words = words[1:]
+	}
+	return words, ok && len(words) > 0 && strings.HasPrefix(filepath.Base(words[0]), "python")
 }
 
 // startServer starts the helper in dir, or returns nil when it cannot.
@@ -86,11 +113,13 @@ func startServer(ctx context.Context, dir string, env, test []string) *server {
 		return nil
 	}
 	s.in, s.out = in, bufio.NewReaderSize(out, 64<<10)
+	need := ""
 	preload := []string{"unittest", "unittest.main", "traceback", "difflib", "argparse", "json", "collections", "re", "random", "math"}
 	if len(rest) > 1 && rest[1] == "pytest" {
-		preload = append(preload, "pytest", "_pytest.assertion.rewrite", "_pytest.python", "_pytest.terminal")
+		need = "pytest"
+		preload = append(preload, need, "_pytest.assertion.rewrite", "_pytest.python", "_pytest.terminal")
 	}
-	if _, err := s.ask(ctx, request{Preload: preload}, 20*time.Second); err != nil {
+	if a, err := s.ask(ctx, request{Preload: preload, Need: need}, 20*time.Second); err != nil || a.Code != 0 {
 		s.close()
 		return nil
 	}
