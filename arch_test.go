@@ -44,7 +44,7 @@ var rooms = map[string][]string{
 	"orchestrator/schedule/ledger": {"orchestrator/schedule", "internal"},
 	"orchestrator/schedule/slots":  {"internal"},
 	"orchestrator/schedule/runner": {"judge", "candidate", "worktree", "plugin", "mcp", "orchestrator", "internal"},
-	"orchestrator/schedule/export": {"orchestrator/schedule"},
+	"orchestrator/schedule/export": {"orchestrator/schedule", "internal"},
 	"orchestrator/schedule/desk":   {"orchestrator/schedule", "internal"},
 	"orchestrator/schedule/report": {},
 

@@ -7,9 +7,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/bestof-dev/bestof/internal/lazyregexp"
 )
 
 // Mark stands where a secret was.
@@ -23,7 +24,7 @@ const (
 )
 
 // shapes matches a token within a word of the bytes that isWord accepts.
-var shapes = regexp.MustCompile(`(?:^|[_-])(` + strings.Join([]string{
+var shapes = lazyregexp.New(`(?:^|[_-])(` + strings.Join([]string{
 	`sk-[A-Za-z0-9_-]{20,}`,
 	`(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,}`,
 	`gh[pousr]_[A-Za-z0-9]{30,}`,
@@ -40,7 +41,7 @@ var shapes = regexp.MustCompile(`(?:^|[_-])(` + strings.Join([]string{
 
 var (
 	pemBegin = []byte("-----BEGIN ")
-	pemHead  = regexp.MustCompile(`^-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----`)
+	pemHead  = lazyregexp.New(`^-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----`)
 	pemEnd   = []byte("PRIVATE KEY-----")
 )
 
@@ -191,7 +192,7 @@ func (w *writer) step(rest []byte, last bool) int {
 		if len(word) < minToken {
 			break
 		}
-		if m := shapes.FindSubmatchIndex(word); m != nil {
+		if m := shapes().FindSubmatchIndex(word); m != nil {
 			w.token = m[2]
 		}
 	}
@@ -242,7 +243,7 @@ func keyHead(rest []byte, last bool) (n int, wait bool) {
 	}
 	const longest = 80
 	line := rest[:min(len(rest), longest)]
-	if m := pemHead.Find(line); m != nil {
+	if m := pemHead().Find(line); m != nil {
 		return len(m), false
 	}
 	return 0, !last && len(line) < longest && !bytes.ContainsRune(line, '\n')

@@ -159,7 +159,7 @@ func (o Option) checkOption(option string, value *word, r rule, env map[string]w
 	switch option {
 	case "-e", "--env":
 		name, text, given := strings.Cut(value.real, "=")
-		if !envName.MatchString(name) {
+		if !envName().MatchString(name) {
 			return false, fmt.Errorf("it wants an environment variable called %.60q", name)
 		}
 		if _, there := env[name]; !there && given {

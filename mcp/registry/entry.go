@@ -9,9 +9,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
+
+	"github.com/bestof-dev/bestof/internal/lazyregexp"
 )
 
 // An Entry is one version of one server, as a registry lists it.
@@ -129,11 +130,11 @@ const (
 // maxName is more than any registry takes.
 const maxName = 400
 
-var nameForm = regexp.MustCompile(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`)
+var nameForm = lazyregexp.New(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`)
 
 // CheckName says why a text cannot be the name of a server in a registry.
 func CheckName(name string) error {
-	if len(name) > maxName || !nameForm.MatchString(name) {
+	if len(name) > maxName || !nameForm().MatchString(name) {
 		return fmt.Errorf("%q is not a name of a registry: write for example io.github.someone/server (see `bestof mcp search`)", name)
 	}
 	return nil

@@ -2,10 +2,11 @@ package registry
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bestof-dev/bestof/internal/lazyregexp"
 )
 
 // An Input is a value that only the user can give, or may change.
@@ -51,7 +52,7 @@ func (t template) inputs() []string {
 	return names
 }
 
-var variable = regexp.MustCompile(`\{[A-Za-z0-9_.-]+\}`)
+var variable = lazyregexp.New(`\{[A-Za-z0-9_.-]+\}`)
 
 // inputs collects what an option asks for, in the order of the publisher.
 type inputs struct {
@@ -109,7 +110,7 @@ func (in *inputs) template(v Value, name, where string, required, repeated bool)
 // stays as it is written.
 func (in *inputs) variables(text string, declared map[string]Value, where string, required, repeated, secret bool) (t template, any bool) {
 	at := 0
-	for _, m := range variable.FindAllStringIndex(text, -1) {
+	for _, m := range variable().FindAllStringIndex(text, -1) {
 		name := text[m[0]+1 : m[1]-1]
 		v, ok := declared[name]
 		if !ok {

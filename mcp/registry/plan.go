@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/bestof-dev/bestof/internal/lazyregexp"
 )
 
 // A Kind is what an option installs from: a package type or Remote.
@@ -101,7 +103,7 @@ func planRemote(r Remote) Option {
 	default:
 		o.url, _ = in.variables(r.URL, r.Variables, "part of the address", true, false, false)
 		for _, h := range r.Headers {
-			if len(h.Name) > 100 || !headerName.MatchString(h.Name) || forbiddenHeader[strings.ToLower(h.Name)] {
+			if len(h.Name) > 100 || !headerName().MatchString(h.Name) || forbiddenHeader[strings.ToLower(h.Name)] {
 				in.fail("it wants a header called %.60q", h.Name)
 				break
 			}
@@ -119,7 +121,7 @@ func (o Option) finish(in inputs) Option {
 	return o
 }
 
-var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+var headerName = lazyregexp.New("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
 // forbiddenHeader are headers that belong to the connection and not to whoever
 // configures a server.
@@ -160,7 +162,7 @@ func planPackage(p Package) Option {
 			o.Refused = fmt.Sprintf("it wants a package of %s to be started by %s", o.Kind, p.RuntimeHint)
 			return o
 		}
-		if !runnerName.MatchString(p.RuntimeHint) {
+		if !runnerName().MatchString(p.RuntimeHint) {
 			o.Refused = fmt.Sprintf("it wants to be started by %.60q, which is not the name of a program", p.RuntimeHint)
 			return o
 		}
@@ -169,7 +171,7 @@ func planPackage(p Package) Option {
 	var in inputs
 	o.runtime = planArguments(&in, p.Runtime, "argument of "+o.cmd)
 	for _, v := range p.Environment {
-		if len(v.Name) > 200 || !envName.MatchString(v.Name) {
+		if len(v.Name) > 200 || !envName().MatchString(v.Name) {
 			in.fail("it wants an environment variable called %.60q", v.Name)
 			break
 		}
@@ -180,9 +182,9 @@ func planPackage(p Package) Option {
 }
 
 var (
-	runnerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
-	envName    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	flagName   = regexp.MustCompile(`^-{0,2}[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+	runnerName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
+	envName    = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	flagName   = lazyregexp.New(`^-{0,2}[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 )
 
 func planArguments(in *inputs, list []Argument, where string) []argument {
@@ -190,7 +192,7 @@ func planArguments(in *inputs, list []Argument, where string) []argument {
 	for i, a := range list {
 		switch a.Type {
 		case "named":
-			if !flagName.MatchString(a.Name) {
+			if !flagName().MatchString(a.Name) {
 				in.fail("it has an argument called %.60q", a.Name)
 				return nil
 			}
@@ -219,14 +221,14 @@ func asks(a Argument) bool {
 }
 
 var (
-	npmName    = regexp.MustCompile(`^(@[A-Za-z0-9~][A-Za-z0-9._~-]*/)?[A-Za-z0-9~][A-Za-z0-9._~-]*$`)
-	npmVersion = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
-	pypiName   = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
-	pypiVer    = regexp.MustCompile(`^(\d+!)?\d+(\.\d+)*((a|b|rc|\.post|\.dev|-)\d+)*(\+[A-Za-z0-9.]+)?$`)
-	nugetName  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
-	nugetVer   = regexp.MustCompile(`^\d+(\.\d+){1,3}(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
-	imageName  = regexp.MustCompile(`^([a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?(:\d{1,5})?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
-	imageTag   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+	npmName    = lazyregexp.New(`^(@[A-Za-z0-9~][A-Za-z0-9._~-]*/)?[A-Za-z0-9~][A-Za-z0-9._~-]*$`)
+	npmVersion = lazyregexp.New(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
+	pypiName   = lazyregexp.New(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+	pypiVer    = lazyregexp.New(`^(\d+!)?\d+(\.\d+)*((a|b|rc|\.post|\.dev|-)\d+)*(\+[A-Za-z0-9.]+)?$`)
+	nugetName  = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
+	nugetVer   = lazyregexp.New(`^\d+(\.\d+){1,3}(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
+	imageName  = lazyregexp.New(`^([a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?(:\d{1,5})?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
+	imageTag   = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
 )
 
 // bases are the package registries that the runners ask by themselves.
@@ -256,13 +258,13 @@ func pinned(kind Kind, p Package) (string, error) {
 		}
 	}
 	form := map[Kind]struct {
-		name, version *regexp.Regexp
+		name, version func() *regexp.Regexp
 		between       string
 	}{NPM: {npmName, npmVersion, "@"}, PyPI: {pypiName, pypiVer, "=="}, NuGet: {nugetName, nugetVer, "@"}}[kind]
 	switch {
-	case !form.name.MatchString(p.Identifier):
+	case !form.name().MatchString(p.Identifier):
 		return "", fmt.Errorf("%.100q is not the name of a package of %s", p.Identifier, kind)
-	case !form.version.MatchString(p.Version):
+	case !form.version().MatchString(p.Version):
 		return "", fmt.Errorf("%w (it says %.60q)", errNoVersion, p.Version)
 	}
 	return p.Identifier + form.between + p.Version, nil
@@ -280,13 +282,13 @@ func pinnedImage(p Package) (string, error) {
 	}
 	last := ref[strings.LastIndex(ref, "/")+1:]
 	if !strings.ContainsAny(last, ":@") {
-		if !imageTag.MatchString(p.Version) {
+		if !imageTag().MatchString(p.Version) {
 			return "", fmt.Errorf("%w (it says %.60q)", errNoVersion, p.Version)
 		}
 		ref += ":" + p.Version
 	}
 	switch {
-	case !imageName.MatchString(ref):
+	case !imageName().MatchString(ref):
 		return "", fmt.Errorf("%.100q is not the name of an image", p.Identifier)
 	case strings.HasSuffix(ref, ":latest"):
 		return "", errNoVersion

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Tests is what the output of a test run shows about how many tests ran. It
@@ -26,27 +27,27 @@ type summary struct {
 	add, sub *regexp.Regexp // each match's first group is tests that ran, or that were counted and did not
 }
 
-var (
-	passedFailed = regexp.MustCompile(`(\d+) (?:passed|failed|xfailed|xpassed)\b`)
-	firstNumber  = regexp.MustCompile(`^\D*(\d+)`)
-)
-
-var summaries = []summary{
-	{" in ", regexp.MustCompile(`^=*\s*(?:(?:\d+ (?:passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?|rerun|subtests passed)(?:, )?)+|no tests ran) in [\d.]+s`), passedFailed, nil}, // pytest
-	{"Ran ", regexp.MustCompile(`^Ran \d+ tests? in `), firstNumber, nil},                           // unittest
-	{"skipped=", regexp.MustCompile(`^(?:OK|FAILED) \(`), nil, regexp.MustCompile(`skipped=(\d+)`)}, // unittest
-	{" tests ", regexp.MustCompile(`^(?:#|ℹ) tests \d+$`), nil, nil},                                // node
-	{" pass ", regexp.MustCompile(`^(?:#|ℹ) pass \d+$`), firstNumber, nil},                          // node
-	{" fail ", regexp.MustCompile(`^(?:#|ℹ) fail \d+$`), firstNumber, nil},                          // node
-	{"test result: ", regexp.MustCompile(`^test result: `), passedFailed, nil},                      // cargo
-	{" total", regexp.MustCompile(`^Tests:\s.*\d+ total$`), passedFailed, nil},                      // jest
-	{"Tests ", regexp.MustCompile(`^\s*Tests\s+\d.*\(\d+\)$`), passedFailed, nil},                   // vitest
-	{" passing (", regexp.MustCompile(`^\s+\d+ passing \(`), firstNumber, nil},                      // mocha
-	{" failing", regexp.MustCompile(`^\s+\d+ failing$`), firstNumber, nil},                          // mocha
-	{"Tests run: ", regexp.MustCompile(`Tests run: \d+, Failures: \d+, Errors: \d+, Skipped: \d+\s*$`), // maven
-		regexp.MustCompile(`Tests run: (\d+)`), regexp.MustCompile(`Skipped: (\d+)`)},
-	{"tests failed out of", regexp.MustCompile(`^\d+% tests passed, `), regexp.MustCompile(`out of (\d+)`), nil}, // ctest
-}
+// summaries are compiled when a test first says something.
+var summaries = sync.OnceValue(func() []summary {
+	passedFailed := regexp.MustCompile(`(\d+) (?:passed|failed|xfailed|xpassed)\b`)
+	firstNumber := regexp.MustCompile(`^\D*(\d+)`)
+	return []summary{
+		{" in ", regexp.MustCompile(`^=*\s*(?:(?:\d+ (?:passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?|rerun|subtests passed)(?:, )?)+|no tests ran) in [\d.]+s`), passedFailed, nil}, // pytest
+		{"Ran ", regexp.MustCompile(`^Ran \d+ tests? in `), firstNumber, nil},                           // unittest
+		{"skipped=", regexp.MustCompile(`^(?:OK|FAILED) \(`), nil, regexp.MustCompile(`skipped=(\d+)`)}, // unittest
+		{" tests ", regexp.MustCompile(`^(?:#|ℹ) tests \d+$`), nil, nil},                                // node
+		{" pass ", regexp.MustCompile(`^(?:#|ℹ) pass \d+$`), firstNumber, nil},                          // node
+		{" fail ", regexp.MustCompile(`^(?:#|ℹ) fail \d+$`), firstNumber, nil},                          // node
+		{"test result: ", regexp.MustCompile(`^test result: `), passedFailed, nil},                      // cargo
+		{" total", regexp.MustCompile(`^Tests:\s.*\d+ total$`), passedFailed, nil},                      // jest
+		{"Tests ", regexp.MustCompile(`^\s*Tests\s+\d.*\(\d+\)$`), passedFailed, nil},                   // vitest
+		{" passing (", regexp.MustCompile(`^\s+\d+ passing \(`), firstNumber, nil},                      // mocha
+		{" failing", regexp.MustCompile(`^\s+\d+ failing$`), firstNumber, nil},                          // mocha
+		{"Tests run: ", regexp.MustCompile(`Tests run: \d+, Failures: \d+, Errors: \d+, Skipped: \d+\s*$`), // maven
+			regexp.MustCompile(`Tests run: (\d+)`), regexp.MustCompile(`Skipped: (\d+)`)},
+		{"tests failed out of", regexp.MustCompile(`^\d+% tests passed, `), regexp.MustCompile(`out of (\d+)`), nil}, // ctest
+	}
+})
 
 // nothing are the words in which runners say that there was no test to run.
 var nothing = []string{
@@ -118,7 +119,7 @@ func (t *tally) count(line string) {
 		t.goOK++
 		return
 	}
-	for _, s := range summaries {
+	for _, s := range summaries() {
 		if strings.Contains(line, s.hint) && s.line.MatchString(line) {
 			t.known = true
 			t.ran += sum(s.add, line) - sum(s.sub, line)

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/bestof-dev/bestof/internal/argv"
+	"github.com/bestof-dev/bestof/internal/lazyregexp"
 	"github.com/bestof-dev/bestof/worktree/patch"
 )
 
@@ -193,7 +193,7 @@ func (b *builder) part(t *Task, p part, key string, v value, where string) {
 		t.TestPatch = b.patch(key, v.text, where)
 	case partImage:
 		t.Image = v.text
-		if v.text != "" && !imageForm.MatchString(v.text) {
+		if v.text != "" && !imageForm().MatchString(v.text) {
 			b.say(where, key, fmt.Sprintf("%s is no image reference", quote(v.text)))
 		}
 	}
@@ -206,13 +206,13 @@ func (b *builder) say(where, key, fault string) {
 }
 
 var (
-	imageForm  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}$`)
-	commitForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./@^~{}+-]{0,254}$`)
+	imageForm  = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}$`)
+	commitForm = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_./@^~{}+-]{0,254}$`)
 )
 
 // commitFault says why a text is no revision that git could be asked for.
 func commitFault(rev string) string {
-	if rev != "" && (!commitForm.MatchString(rev) || strings.Contains(rev, "..")) {
+	if rev != "" && (!commitForm().MatchString(rev) || strings.Contains(rev, "..")) {
 		return quote(rev) + " is no commit"
 	}
 	return ""

@@ -475,7 +475,7 @@ func sound(t *testing.T, in Input, problems []Problem) {
 	}
 	seen := map[string]bool{}
 	for _, k := range in.Tasks {
-		if !idForm.MatchString(k.ID) || seen[k.ID] || strings.TrimSpace(k.Statement) == "" {
+		if !idForm().MatchString(k.ID) || seen[k.ID] || strings.TrimSpace(k.Statement) == "" {
 			t.Errorf("task %+v", k)
 		}
 		seen[k.ID] = true
@@ -555,7 +555,7 @@ func FuzzMapID(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		id := MapID(s)
-		if (s == "") != (id == "") || id != "" && !idForm.MatchString(id) {
+		if (s == "") != (id == "") || id != "" && !idForm().MatchString(id) {
 			t.Errorf("MapID(%q) = %q", s, id)
 		}
 		if MapID(id) != id {

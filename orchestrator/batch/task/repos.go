@@ -3,9 +3,10 @@ package task
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/bestof-dev/bestof/internal/lazyregexp"
 )
 
 // Places is where repositories are looked for. Paths are absolute.
@@ -26,14 +27,14 @@ type Place struct {
 func (p Place) String() string { return p.Dir + p.URL }
 
 var (
-	ownerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*/[A-Za-z0-9_.-]+$`)
-	webURL    = regexp.MustCompile(`^(https?|ssh|git|file)://([^\s/-][^\s/]*)?/\S+$`)
-	scpURL    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9_][A-Za-z0-9_.-]*:[^\s:]\S*$`)
+	ownerName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_.-]*/[A-Za-z0-9_.-]+$`)
+	webURL    = lazyregexp.New(`^(https?|ssh|git|file)://([^\s/-][^\s/]*)?/\S+$`)
+	scpURL    = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9_][A-Za-z0-9_.-]*:[^\s:]\S*$`)
 )
 
 // IsURL tells whether a repository's name is a URL that git can reach by
 // itself. A remote helper of git (ext::…) would be a command, so it is none.
-func IsURL(repo string) bool { return webURL.MatchString(repo) || scpURL.MatchString(repo) }
+func IsURL(repo string) bool { return webURL().MatchString(repo) || scpURL().MatchString(repo) }
 
 // repoFault says why a text is neither owner/name, nor a path, nor a URL.
 func repoFault(repo string) string {
@@ -76,7 +77,7 @@ func (p Places) Candidates(repo string) []Place {
 			}
 		}
 	}
-	if IsURL(repo) || !ownerName.MatchString(repo) || p.Repos == "" {
+	if IsURL(repo) || !ownerName().MatchString(repo) || p.Repos == "" {
 		add(p.spelled(repo))
 	}
 	return out

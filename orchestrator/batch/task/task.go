@@ -7,8 +7,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strings"
+
+	"github.com/bestof-dev/bestof/internal/lazyregexp"
 )
 
 // A Task is one problem for candidates, with what decides it.
@@ -84,7 +85,7 @@ type Input struct {
 
 // idForm is what an ID may be: a file name on every system, and safe as an
 // argument, a branch's part and a container's label.
-var idForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+var idForm = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // MapID makes an ID of what an input calls a task. What is an ID already stays
 // as it is. Else a slash becomes "__", as the official data sets spell
@@ -92,7 +93,7 @@ var idForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 // is neither letter nor digit gets a "t" before it, and what is too long is cut
 // and ends in "-" and twelve hex digits of its SHA-256. It is "" for "".
 func MapID(given string) string {
-	if given == "" || idForm.MatchString(given) {
+	if given == "" || idForm().MatchString(given) {
 		return given
 	}
 	var b strings.Builder

@@ -10,13 +10,13 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/bestof-dev/bestof/internal/lazyregexp"
 	"github.com/bestof-dev/bestof/orchestrator/schedule"
 )
 
@@ -94,11 +94,11 @@ type plan struct {
 	notes []string
 }
 
-var jobName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
+var jobName = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 
 // name shows a name that may be anything.
 func name(s string) string {
-	if jobName.MatchString(s) {
+	if jobName().MatchString(s) {
 		return s
 	}
 	if len(s) > 60 {
@@ -108,7 +108,7 @@ func name(s string) string {
 }
 
 var (
-	imageByDigest = regexp.MustCompile(`^[a-z0-9]([a-zA-Z0-9._:/-]{0,250}[a-zA-Z0-9])?@sha256:[0-9a-f]{64}$`)
+	imageByDigest = lazyregexp.New(`^[a-z0-9]([a-zA-Z0-9._:/-]{0,250}[a-zA-Z0-9])?@sha256:[0-9a-f]{64}$`)
 	errImage      = errors.New("name the image by its digest, --image REGISTRY/NAME@sha256:…: a tag may be another image tomorrow")
 )
 
@@ -118,7 +118,7 @@ func (o Options) check(f Format) error {
 	if !slices.Contains(Formats, f) {
 		return fmt.Errorf("there is no format %q: write kubernetes, systemd or cron", f)
 	}
-	if f == Kubernetes && !imageByDigest.MatchString(o.Image) {
+	if f == Kubernetes && !imageByDigest().MatchString(o.Image) {
 		return errImage
 	}
 	paths := map[string]string{"the program": o.Program}
@@ -167,7 +167,7 @@ func below(name, dir string) bool {
 // planned says a job in a format, or why it cannot be said.
 func planned(f Format, j schedule.Job, o Options) (plan, error) {
 	p := plan{job: j}
-	if !jobName.MatchString(j.Name) {
+	if !jobName().MatchString(j.Name) {
 		return p, errors.New("the name is none that a unit may have: lower-case letters, digits and dashes")
 	}
 	w, err := schedule.Compile(j.Trigger)
