@@ -1,8 +1,9 @@
 """Makes a batch of QuixBugs: python3 convert.py QUIXBUGS OUT
 
 QUIXBUGS is a clone of the benchmark. OUT, which must not exist, gets one
-repository for each of its Python programs (the program with its bug, its test
-and the test's data, and nothing of the correct versions) and tasks.toml, which
+repository for each of its Python programs (the program with its bug, its test,
+each part of which fails after two seconds, and the test's data, and nothing of the correct
+versions) and tasks.toml, which
 `bestof batch run OUT/tasks.toml --repos OUT/repos` reads.
 """
 import json
@@ -13,6 +14,27 @@ import subprocess
 import sys
 
 STATEMENT = "python_programs/{name}.py is wrong in one line. Its tests fail; mend it."
+
+# Some of the bugs never end, which would be the end of the whole test and tell
+# nothing about the other ones.
+LIMIT = """
+
+import signal
+
+import pytest
+
+
+def too_long(*_):
+    pytest.fail("it takes longer than 2 s")
+
+
+@pytest.fixture(autouse=True)
+def limited():
+    signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(2)
+    yield
+    signal.alarm(0)
+"""
 
 
 def git(repo, *args):
@@ -35,7 +57,7 @@ def convert(quixbugs, out):
         repo = out / "repos" / name
         (repo / "python_programs").mkdir(parents=True)
         shutil.copytree(tests, repo / "python_testcases", ignore=lambda _, all: [f for f in all if f.startswith("test_") and f != f"test_{name}.py" or f == "__pycache__"])
-        shutil.copy(quixbugs / "conftest.py", repo)
+        (repo / "conftest.py").write_text((quixbugs / "conftest.py").read_text() + LIMIT)
         source = (programs / f"{name}.py").read_text()
         for file in [name, *imported(source, programs)]:
             shutil.copy(programs / f"{file}.py", repo / "python_programs")
