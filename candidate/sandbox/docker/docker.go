@@ -449,12 +449,23 @@ func (s *Sandbox) tellStarted(ctx context.Context, id string, started func(sandb
 	if err != nil {
 		return none, nil // it is already gone, or is none of ours to see
 	}
-	groups, err := os.ReadFile("/proc/" + strconv.Itoa(state.Pid) + "/cgroup")
-	if err != nil || !strings.Contains(string(groups), id) {
+	if !belongs(state.Pid, id) {
 		return none, nil // the engine's pids are not this machine's
 	}
 	started(p)
 	return p, nil
+}
+
+// belongs reports whether a process of this machine is in a container: in its
+// control group, or, with an engine that makes none, among its mounts.
+func belongs(pid int, id string) bool {
+	for _, name := range []string{"cgroup", "mountinfo"} {
+		text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/" + name)
+		if err == nil && strings.Contains(string(text), id) {
+			return true
+		}
+	}
+	return false
 }
 
 // endWithout ends a container's processes where its engine does not: they are

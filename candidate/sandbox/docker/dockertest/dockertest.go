@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -165,6 +166,19 @@ func contents() (map[string]string, error) {
 	return files, nil
 }
 
+// directories are all that the image has, outer ones first: an engine makes
+// those that nobody names so that not even their owner can enter.
+func directories(files map[string]string) []string {
+	all := []string{"etc", "usr", "usr/bin", "usr/lib", "usr/lib64"}
+	for name := range files {
+		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+			all = append(all, dir)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 func pack(files map[string]string) (io.Reader, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
@@ -178,7 +192,7 @@ func pack(files map[string]string) (io.Reader, error) {
 			_, failed = w.Write(data)
 		}
 	}
-	for _, dir := range []string{"etc", "usr", "usr/bin", "usr/lib", "usr/lib64"} {
+	for _, dir := range directories(files) {
 		add(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755}, nil)
 	}
 	for _, link := range []string{"bin", "lib", "lib64"} {
