@@ -84,7 +84,11 @@ func probeDocker(ctx context.Context, o sandbox.Options) Finding {
 	var u *sandbox.Unavailable
 	switch {
 	case err == nil:
-		return Finding{Name: "docker", OK: true, Detail: facts.Words() + " at " + facts.Host, Engine: &facts}
+		detail := facts.Words() + " at " + facts.Host
+		if warning := facts.Warning(); warning != "" {
+			detail += "; " + warning
+		}
+		return Finding{Name: "docker", OK: true, Detail: detail, Engine: &facts}
 	case errors.As(err, &u):
 		return Finding{Name: u.Sandbox, Detail: u.Reason, Remedy: u.Remedy}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,7 +39,8 @@ const oldestAPI = "1.41"
 type Facts struct {
 	Host          string `json:"host"`
 	Version       string `json:"version"`
-	API           string `json:"api"` // as negotiated
+	Runc          string `json:"runc,omitempty"` // version of what starts containers, where that is runc
+	API           string `json:"api"`            // as negotiated
 	CgroupVersion string `json:"cgroup_version"`
 	Storage       string `json:"storage"`
 	Rootless      bool   `json:"rootless"`
@@ -61,6 +63,36 @@ func (f Facts) Words() string {
 		kind = "rootless"
 	}
 	return fmt.Sprintf("docker %s (API %s, %s, cgroup v%s, %s)", f.Version, f.API, kind, f.CgroupVersion, f.Storage)
+}
+
+// Warning says of an engine's runc that ways out of its containers are known,
+// or is empty. Distributions mend versions without changing their numbers.
+func (f Facts) Warning() string {
+	if !fallible(f.Runc) {
+		return ""
+	}
+	return fmt.Sprintf("its runc %.40s is older than 1.2.8 and 1.3.3, which closed known ways out of a container (CVE-2024-21626, CVE-2025-31133, CVE-2025-52565, CVE-2025-52881): update it, unless your distribution has mended it", f.Runc)
+}
+
+var runcVersion = regexp.MustCompile(`^v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})`)
+
+// fallible reports whether a version of runc, such as "1.1.5+ds1", is older
+// than those that https://github.com/opencontainers/runc/security/advisories
+// names as mended. What is no version is not accused.
+func fallible(version string) bool {
+	m := runcVersion.FindStringSubmatch(version)
+	if m == nil {
+		return false
+	}
+	var v [3]int
+	for i := range v {
+		v[i], _ = strconv.Atoi(m[i+1])
+	}
+	mended := [3]int{1, 2, 8}
+	if v[0] == 1 && v[1] == 3 {
+		mended = [3]int{1, 3, 3}
+	}
+	return slices.Compare(v[:], mended[:]) < 0
 }
 
 func unavailable(reason, remedy string) error {
@@ -133,6 +165,15 @@ func facts(ctx context.Context, c *client.Client) (Facts, error) {
 		f.UserNamespace = f.UserNamespace || slices.Contains(fields, "name=userns")
 		f.SELinux = f.SELinux || slices.Contains(fields, "name=selinux")
 		f.Seccomp = f.Seccomp || slices.Contains(fields, "name=seccomp") && !slices.Contains(fields, "profile=unconfined")
+	}
+	version, err := c.ServerVersion(limited)
+	if err != nil {
+		return Facts{}, silent(ctx, c.DaemonHost(), err)
+	}
+	for _, part := range version.Components {
+		if part.Name == "runc" {
+			f.Runc = oneLine(errors.New(part.Version))
+		}
 	}
 	switch _, err := c.NetworkInspect(limited, "bridge", network.InspectOptions{}); {
 	case err == nil:

@@ -6,7 +6,11 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -95,6 +99,50 @@ func someSpec() settled {
 		self: "/usr/bin/bestof", user: [2]int{1000, 100}, labels: map[string]string{"bestof.run": "r1"},
 		grants: []sandbox.Grant{{Source: "/opt/t", Target: "/opt/t"}},
 		masks:  []sandbox.Mask{{Target: "/opt/t/secret", File: true}, {Target: "/opt/t/hidden"}},
+	}
+}
+
+func TestWarning(t *testing.T) {
+	for version, want := range map[string]bool{
+		"1.1.5+ds1": true, "1.1.5+ds1-1+deb12u1": true, "1.0.0-rc93": true, "1.2.7": true, "1.2.8": false, "v1.2.9": false, "1.3.2": true, "1.3.3": false, "1.4.0": false, "2.0.0": false,
+		"": false, "devel": false, "9": false,
+	} {
+		if got := (Facts{Runc: version}).Warning() != ""; got != want {
+			t.Errorf("%q: %v", version, got)
+		}
+	}
+}
+
+// TestNothingIsDoneInsideAContainer: an engine that reads, writes or starts
+// something inside a container follows what a candidate left there, with
+// root's rights. Nothing here asks it to.
+func TestNothingIsDoneInsideAContainer(t *testing.T) {
+	seen := 0
+	if err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "dockertest") {
+			return err
+		}
+		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(tree, func(n ast.Node) bool {
+			s, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			switch name := s.Sel.Name; {
+			case name == "CopyToContainer", name == "CopyFromContainer", strings.HasPrefix(name, "ContainerExec"),
+				name == "ContainerStatPath", name == "ContainerExport", name == "ContainerCommit", name == "ContainerDiff":
+				t.Errorf("%s calls %s", file, name)
+			case name == "ContainerCreate":
+				seen++
+			}
+			return true
+		})
+		return nil
+	}); err != nil || seen == 0 {
+		t.Errorf("%v, %d containers are made", err, seen)
 	}
 }
 

@@ -202,6 +202,22 @@ func TestEngineThatDies(t *testing.T) {
 	}
 }
 
+// TestEngineThatRestarts under a program is no result of the program's either,
+// and the engine that is there again removes what is left.
+func TestEngineThatRestarts(t *testing.T) {
+	host := engine(t)
+	p := dockertest.NewProxy(t, host, -1)
+	spec := script(t, "trap '' TERM; echo x; sleep 1000")
+	spec.Log = logFunc(p.Drop)
+	res, err := box(t, p.Host, docker.Options{}).Run(t.Context(), spec)
+	if err == nil || errors.Is(err, proc.ErrSupervisorLost) && !strings.Contains(err.Error(), "status") {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if left := containers(t, dockertest.Client(t, host)); len(left) != 0 {
+		t.Errorf("left %v", left)
+	}
+}
+
 // TestEngineThatHangs in the middle of a run, and is there all the same, is no
 // result of the program's: it is found out by the time limit at the latest.
 func TestEngineThatHangs(t *testing.T) {
@@ -322,8 +338,24 @@ exit 5`)
 	}
 }
 
+// limitless reports whether an engine cannot limit anything, as a rootless one
+// where control groups are of version 1, and that it is said.
+func limitless(t *testing.T, s *docker.Sandbox) bool {
+	t.Helper()
+	if f := s.Facts(); f.LimitMemory && f.LimitPIDs && f.LimitCPU {
+		return false
+	}
+	if missing := s.Isolation().Missing; !slices.Contains(missing, "memory or processes are not limited: this engine cannot") {
+		t.Errorf("missing %q", missing)
+	}
+	return true
+}
+
 func TestLimitsHold(t *testing.T) {
 	s := box(t, engine(t), docker.Options{Limits: docker.Limits{CPUs: 0.5, MemoryBytes: 64 << 20, PIDs: 64, Temporary: 256 << 20, SharedMemory: 1 << 20}})
+	if limitless(t, s) {
+		return
+	}
 	res, err := s.Run(t.Context(), script(t, "dd if=/dev/zero of=/tmp/x bs=1048576 count=200 2>/dev/null; exit 3"))
 	if err != nil || !res.OOM || res.OK() { // dd is ended, or whoever has most besides
 		t.Errorf("memory: %+v, %v", res, err)
@@ -398,6 +430,9 @@ func TestMemoryOfAGroupAbove(t *testing.T) {
 // TestFirstProcessWithoutMemory is a program that leaves none for anybody.
 func TestFirstProcessWithoutMemory(t *testing.T) {
 	s := box(t, engine(t), docker.Options{Limits: docker.Limits{MemoryBytes: 32 << 20, Temporary: 1 << 30}})
+	if limitless(t, s) {
+		return
+	}
 	res, err := s.Run(t.Context(), script(t, "while :; do dd if=/dev/zero of=/tmp/$$ bs=1048576 count=500 2>/dev/null; sh -c 'dd if=/dev/zero of=/tmp/y bs=65536 count=5000' 2>/dev/null & wait; exit 1; done"))
 	if err != nil || !res.OOM || res.OK() {
 		t.Errorf("%+v, %v", res, err)
@@ -426,8 +461,13 @@ func TestImageIsNotObeyed(t *testing.T) {
 	})
 	before := volumes(t, c)
 	spec := script(t, `echo $(id -u) $OWN $HOME $(pwd); touch /data/x && cat /proc/mounts | grep -c ' /data tmpfs '`)
-	res, err := box(t, host, docker.Options{Image: ref}).Run(t.Context(), spec)
-	want := strconv.Itoa(os.Getuid()) + " image /home/candidate /workspace/x\n1\n"
+	s := box(t, host, docker.Options{Image: ref})
+	res, err := s.Run(t.Context(), spec)
+	uid := os.Getuid()
+	if s.Facts().Rootless {
+		uid = 0
+	}
+	want := strconv.Itoa(uid) + " image /home/candidate /workspace/x\n1\n"
 	if err != nil || string(res.Stdout.Head) != want {
 		t.Errorf("%q, want %q, %v\n%s", res.Stdout.Head, want, err, res.Stderr.Head)
 	}

@@ -106,6 +106,16 @@ func (p *Proxy) Cut() {
 	}
 }
 
+// Drop ends all connections, and others may begin: an engine that was restarted.
+func (p *Proxy) Drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		c.Close()
+	}
+	p.conns = nil
+}
+
 // pass joins two connections, each direction to its own end.
 func (p *Proxy) pass(conn, up *net.UnixConn) {
 	defer conn.Close()
