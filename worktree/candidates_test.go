@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -207,6 +208,69 @@ func TestHazardCandidates(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestHazardSubmoduleIsArmed: git that looks at a tree with a submodule looks
+// into the submodule's own repository too, and does what that is set to do. The
+// files of one are in the base, so a candidate can arm it.
+func TestHazardSubmoduleIsArmed(t *testing.T) {
+	f := newFixture(t)
+	lib := &fixture{t, filepath.Join(filepath.Dir(f.dir), "lib")}
+	run(t, "", nil, "git", "init", "-q", lib.dir)
+	lib.write(map[string]string{"code.txt": "code\n"}).commit("lib")
+	f.write(map[string]string{"a.txt": "a\n"})
+	f.git("submodule", "--quiet", "add", lib.dir, "lib")
+	f.commit("base")
+	s := newStore(t)
+	repo := f.open()
+	for _, kind := range []ShadowKind{ShadowOverlay, ShadowCopy} {
+		t.Run(string(kind), func(t *testing.T) {
+			b := newBase(t, s, repo, BaseSpec{History: 1, Shadow: kind})
+			r := newRun(t, s)
+			sh := newShadow(t, r, b, "c1")
+			executed := filepath.Join(sh.dir, "executed")
+			evil := "touch " + executed
+			at := filepath.Join(sh.Root(), "lib")
+			if err := os.RemoveAll(filepath.Join(at, ".git")); err != nil {
+				t.Fatal(err)
+			}
+			run(t, at, nil, "git", "init", "-q")
+			run(t, at, nil, "git", "add", ".")
+			run(t, at, nil, "git", "commit", "-qm", "its own")
+			run(t, sh.Root(), nil, "git", "rm", "-rq", "--cached", "lib")
+			run(t, sh.Root(), nil, "git", "update-index", "--add", "--cacheinfo", "160000,"+strings.TrimSpace(run(t, at, nil, "git", "rev-parse", "HEAD"))+",lib")
+			writeFiles(t, at, map[string]string{
+				".git/config":          "[core]\n\tfsmonitor = " + evil + "\n[filter \"z\"]\n\tclean = " + evil + "\n[diff]\n\texternal = " + evil + "\n",
+				".git/info/attributes": "* filter=z\n", ".gitattributes": "* filter=z\n", "code.txt": "CODE\n",
+			})
+			later := time.Now().Add(time.Hour) // the same size at another time, so that git has to read it
+			if err := os.Chtimes(filepath.Join(at, "code.txt"), later, later); err != nil {
+				t.Fatal(err)
+			}
+			sealed, err := sh.Seal(t.Context(), Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := r.NewVerification(t.Context(), b, "c1-verify-0", sealed.Tree, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := seal(t, v); got.Tree != sealed.Tree {
+				t.Errorf("the verification has tree %s, not %s", got.Tree, sealed.Tree)
+			}
+			if _, err := os.Lstat(executed); err == nil {
+				t.Error("the host executed what the submodule was armed with")
+			}
+			if diff := cmp.Diff([]string{"added lib/.gitattributes", "modified lib/code.txt"}, statuses(sealed)); diff != "" {
+				t.Errorf("%s\nnotes %q", diff, sealed.Notes)
+			}
+			// It is what git itself would have done.
+			run(t, sh.Root(), nil, "git", "status", "--short")
+			if _, err := os.Lstat(executed); err != nil {
+				t.Error("it was not armed")
+			}
+		})
 	}
 }
 
