@@ -16,6 +16,7 @@ import (
 
 	"github.com/bestof-dev/bestof/internal/argv"
 	"github.com/bestof-dev/bestof/internal/term"
+	"github.com/bestof-dev/bestof/orchestrator"
 	"github.com/bestof-dev/bestof/orchestrator/schedule"
 	"github.com/bestof-dev/bestof/orchestrator/schedule/desk"
 	"github.com/bestof-dev/bestof/orchestrator/schedule/ledger"
@@ -67,8 +68,16 @@ func jobLine(j desk.Job) string {
 	case j.Next != nil:
 		next = "next " + j.When(*j.Next)
 	}
+	if j.Waits != nil {
+		next = "waits: " + j.Waits.Reason
+		if j.Waits.After.After(time.Now()) {
+			next = "again " + j.When(j.Waits.After)
+		}
+	}
 	last := "never ran"
 	switch {
+	case j.Running != nil && j.Running.CutOff:
+		last = fmt.Sprintf("run %d was cut off", j.Running.ID)
 	case j.Running != nil:
 		last = fmt.Sprintf("run %d goes on since %s", j.Running.ID, j.When(j.Running.Started))
 	case j.Last != nil:
@@ -122,7 +131,7 @@ func (a *app) printStanding(d *desk.Desk, v desk.Job) error {
 	fires, err := d.Skipped(ledger.Query{Job: v.Name, Limit: 10})
 	for _, f := range fires {
 		if f.State == string(schedule.FireWaiting) {
-			err = errors.Join(err, a.printRow("waits", v.When(f.Instant)+": "+f.Reason))
+			err = errors.Join(err, a.printRow("waits", "the fire of "+v.When(f.Instant)+": "+f.Reason))
 		}
 	}
 	return err
@@ -246,10 +255,18 @@ func runWords(r desk.Run) string {
 		how = "by hand"
 	}
 	text := fmt.Sprintf("%s, attempt %d, began %s", how, r.Attempt, r.Started.Local().Format(time.DateTime))
+	if r.CutOff {
+		return text + ", cut off: who runs jobs next settles it"
+	}
 	if r.Ended == nil {
 		return text + ", goes on"
 	}
-	text += fmt.Sprintf(", %s after %s", r.Outcome, r.Ended.Sub(r.Started).Round(time.Second/10))
+	took := r.Ended.Sub(r.Started).Round(time.Second / 10)
+	if r.Outcome == string(schedule.Lost) {
+		text += fmt.Sprintf(", %s, heard of last after %s", r.Outcome, took)
+	} else {
+		text += fmt.Sprintf(", %s after %s", r.Outcome, took)
+	}
 	if r.Reason != "" {
 		text += ": " + r.Reason
 	}
@@ -400,6 +417,9 @@ func (a *app) printLog(ctx context.Context, d *desk.Desk, job string, id int64, 
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) || over || !follow {
 			return err
+		}
+		if r.CutOff {
+			return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("run %d was cut off: who ran it is dead, and who runs jobs next settles it", id)}
 		}
 		select {
 		case <-ctx.Done():

@@ -56,10 +56,19 @@ func asStatus(err error) error {
 }
 
 // Plan implements runner.Program.
-func (p *jobProgram) Plan(ctx context.Context, j schedule.Job, r schedule.Run, dir string, log io.Writer) (runner.Invocation, error) {
+func (p *jobProgram) Plan(ctx context.Context, j schedule.Job, r schedule.Run, before *runner.Attempted, dir string, log io.Writer) (runner.Invocation, error) {
 	f, err := frozenOf(j)
 	if err != nil {
 		return runner.Invocation{}, asStatus(err)
+	}
+	if f.batch() && before != nil && before.Invocation.Batch != "" {
+		inv, err := p.goOn(ctx, j, r, f, before)
+		if err == nil {
+			return inv, nil
+		}
+		if !errors.Is(err, batch.ErrNone) {
+			fmt.Fprintf(log, "bestof: begins from nothing, and not with the batch of run %d: %v\n", before.Run, err)
+		}
 	}
 	if f.training() {
 		argv := slices.Concat([]string{p.self, "--json"}, f.Verb, f.words(), []string{"--", f.Input})
@@ -77,10 +86,7 @@ func (p *jobProgram) Plan(ctx context.Context, j schedule.Job, r schedule.Run, d
 	if r.Places > 0 && r.Places < j.Policy.Candidates {
 		flags = append(flags, "--jobs="+strconv.Itoa(r.Places)) // the last one counts
 	}
-	for name, value := range budgetFlags(f, r.Allowed) {
-		flags = append(flags, "--"+name+"="+value)
-	}
-	inv.Argv = append(inv.Argv, flags...)
+	inv.Argv = append(append(inv.Argv, flags...), budgetFlags(f, r.Allowed)...)
 	if f.batch() {
 		inv.Batch = filepath.Join(dir, "batch")
 		inv.Argv = append(inv.Argv, "--out="+inv.Batch, "--", f.Input)
@@ -108,13 +114,12 @@ func (p *jobProgram) Plan(ctx context.Context, j schedule.Job, r schedule.Run, d
 
 // budgetFlags are the budgets of an invocation: the job's where they are less than
 // its own.
-func budgetFlags(f frozenSettings, b schedule.Budget) map[string]string {
-	out := map[string]string{}
+func budgetFlags(f frozenSettings, b schedule.Budget) (out []string) {
 	if own, _ := strconv.ParseInt(f.flag("budget-tokens"), 10, 64); b.Tokens > 0 && (own <= 0 || b.Tokens < own) {
-		out["budget-tokens"] = strconv.FormatInt(b.Tokens, 10)
+		out = append(out, "--budget-tokens="+strconv.FormatInt(b.Tokens, 10))
 	}
 	if own, _ := strconv.ParseFloat(f.flag("budget-usd"), 64); b.MicroUSD > 0 && (own <= 0 || float64(b.MicroUSD) < own*1e6) {
-		out["budget-usd"] = strconv.FormatFloat(float64(b.MicroUSD)/1e6, 'f', -1, 64)
+		out = append(out, "--budget-usd="+strconv.FormatFloat(float64(b.MicroUSD)/1e6, 'f', -1, 64))
 	}
 	return out
 }
@@ -357,7 +362,7 @@ func (a *app) finishAdoption(ctx context.Context, s *site, doc *record.Document,
 func (p *jobProgram) Used(j schedule.Job, inv runner.Invocation) (schedule.Budget, bool) {
 	if inv.Batch != "" {
 		now, err := readStatus(inv.Batch)
-		return schedule.Budget{MicroUSD: int64(now.CostUSD * 1e6), Tokens: now.Tokens}, err == nil && now.Tokens > 0
+		return usedSince(now, inv.Before), err == nil && now.Tokens > inv.Before.Tokens
 	}
 	if inv.Run == "" {
 		return schedule.Budget{}, false
@@ -403,65 +408,6 @@ func (p *jobProgram) Hold(ctx context.Context, j schedule.Job) (release func(), 
 		p.gitDirs[j.Repository] = dir
 	}
 	return release, held, err
-}
-
-func (p *jobProgram) readBatch(j schedule.Job, inv runner.Invocation) (runner.Produced, error) {
-	out := runner.Produced{Record: inv.Batch}
-	now, err := readStatus(inv.Batch)
-	if errors.Is(err, batch.ErrNone) {
-		err = fmt.Errorf("the batch did not begin: `bestof job logs %s` says why", j.Name)
-	}
-	if err != nil {
-		return out, err
-	}
-	if out.Document, err = json.Marshal(now); err != nil {
-		return out, err
-	}
-	out.Reason = fmt.Sprintf("%d of %d tasks solved", now.Solved, now.Tasks)
-	out.Used = schedule.Budget{MicroUSD: int64(now.CostUSD * 1e6), Tokens: now.Tokens}
-	out.Reported, out.Fruitless = now.Unreported == 0, now.Solved == 0
-	if j.Result.Adopt != schedule.AdoptPatch {
-		return out, nil
-	}
-	b, err := p.in(".", io.Discard).openRecorded(inv.Batch, false)
-	if err != nil {
-		return out, err
-	}
-	for w, err := range b.winners() {
-		if err != nil {
-			return out, errors.Join(err, b.close())
-		}
-		if len(w.Patch) > 0 {
-			out.Patches = append(out.Patches, runner.Patch{Name: patchName(w.Instance), Data: w.Patch})
-		}
-	}
-	return out, b.close()
-}
-
-// recoverBatch finds what a batch left that ran to its end.
-func (p *jobProgram) recoverBatch(j schedule.Job, inv runner.Invocation) (out runner.Produced, status int, ok bool, err error) {
-	now, err := readStatus(inv.Batch)
-	if errors.Is(err, batch.ErrNone) {
-		return out, -1, false, nil
-	}
-	if err != nil || now.Process != 0 || now.Tasks == 0 || now.Running+now.Pending > 0 {
-		return out, -1, false, err
-	}
-	if now.Failed > 0 {
-		status = orchestrator.ExitInfrastructure
-	}
-	out, err = p.readBatch(j, inv)
-	return out, status, err == nil, err
-}
-
-// patchName is a task's id as the name of a file: inputs may call it anything.
-func patchName(id string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '.' || r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			return r
-		}
-		return '-'
-	}, id)
 }
 
 // finishLimit is the time for a job's own program.

@@ -96,6 +96,9 @@ func (a *app) jobReport(d *desk.Desk, name string, since time.Duration, now time
 		if r.Ended != nil {
 			run.Ended = *r.Ended
 		}
+		if r.CutOff {
+			run.Reason = "cut off: who runs jobs next settles it"
+		}
 		for _, s := range r.Told {
 			if s.Failed {
 				run.Notes = append(run.Notes, s.Kind+" was not told: "+s.Reason)

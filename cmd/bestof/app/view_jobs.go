@@ -51,10 +51,14 @@ func shownJob(jobs *desk.Desk, j desk.Job) web.Job {
 		out.Next = *j.Next
 	}
 	switch {
+	case j.Running != nil && j.Running.CutOff:
+		out.State, out.Bad = "was cut off: who runs jobs next settles it", true
 	case j.Running != nil:
 		out.State = "runs since " + j.When(j.Running.Started)
 	case j.Paused:
 		out.State = "paused"
+	case j.Waits != nil:
+		out.State = "waits: " + j.Waits.Reason
 	case j.Next == nil:
 		out.State = "fires no more"
 	case jobs.Claimed() == "":

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bestof-dev/bestof/internal/argv"
+	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/orchestrator/schedule"
 	"github.com/bestof-dev/bestof/orchestrator/schedule/ledger"
 	"github.com/bestof-dev/bestof/orchestrator/schedule/runner"
@@ -52,10 +53,18 @@ type Job struct {
 	Adopt      string          `json:"adopt"`   // report | branch | apply | patch
 	Revision   int64           `json:"revision"`
 	Running    *Run            `json:"running"`
+	Waits      *Waits          `json:"waits,omitempty"`    // its fire that waits, the one that may begin first
 	Last       *Run            `json:"last"`               // that ended
 	Definition json.RawMessage `json:"definition"`         // all of it
 	Settings   json.RawMessage `json:"settings,omitempty"` // that were frozen
 	Digest     string          `json:"settings_digest,omitempty"`
+}
+
+// A Waits is a fire that waits.
+type Waits struct {
+	Instant time.Time `json:"instant"`
+	After   time.Time `json:"after"` // it does not begin before
+	Reason  string    `json:"reason"`
 }
 
 // When shows a time on the job's clock.
@@ -90,6 +99,7 @@ type Run struct {
 	Notices  []string      `json:"notices,omitempty"`
 	Told     []runner.Step `json:"told,omitempty"`        // the job's program and webhooks
 	Removed  bool          `json:"log_removed,omitempty"` // with all that it kept but this
+	CutOff   bool          `json:"cut_off,omitempty"`     // who ran it is dead, and nobody has settled it yet
 }
 
 // A Skipped is a fire, or several in a row, that did not run or waits.
@@ -163,7 +173,12 @@ func (d *Desk) view(j schedule.Job) (Job, error) {
 			v.Last = &one
 		}
 	}
-	return v, nil
+	waiting, err := d.ledger.Waiting(j.Name)
+	if len(waiting) > 0 {
+		f := waiting[0]
+		v.Waits = &Waits{f.Instant, f.After, f.Reason.Detail}
+	}
+	return v, err
 }
 
 func zoneOf(t schedule.Trigger) string {
@@ -203,6 +218,7 @@ func (d *Desk) run(r schedule.Run) Run {
 		Outcome: string(r.Outcome), Reason: r.Reason, Record: r.Record, MicroUSD: r.Used.MicroUSD, Tokens: r.Used.Tokens,
 	}
 	if r.Ended.IsZero() {
+		v.CutOff = !proc.Identity(r.Spawner).Alive()
 		return v
 	}
 	ended, code := r.Ended, r.Status
@@ -267,11 +283,21 @@ func (d *Desk) Skipped(q ledger.Query) ([]Skipped, error) {
 
 // Prune removes what runs kept besides their lines in the history: of each job all
 // but of the newest keep, where they began before a time. Runs that are not over, or
-// of which somebody is still to be told, keep it. It returns the runs, the latest
+// of which somebody is still to be told, keep it, and so do earlier attempts at a
+// fire of which a later one keeps it or is still to come: it may go on with what
+// they left. It returns the runs, the latest
 // first; with dry it removes nothing.
 func (d *Desk) Prune(keep int, before time.Time, dry bool) (pruned []Run, err error) {
+	waiting, err := d.ledger.Waiting("")
+	if err != nil {
+		return nil, err
+	}
 	ids, err := runner.Kept(d.home)
-	seen := map[string]int{}
+	seen, needed := map[string]int{}, map[string]bool{}
+	fire := func(job string, manual bool, at time.Time) string { return fmt.Sprint(job, manual, at.UnixMilli()) }
+	for _, f := range waiting {
+		needed[fire(f.Job, f.Manual, f.Instant)] = true
+	}
 	for _, id := range ids {
 		r, err := d.ledger.Run(id)
 		if errors.Is(err, ledger.ErrNoRun) {
@@ -281,7 +307,8 @@ func (d *Desk) Prune(keep int, before time.Time, dry bool) (pruned []Run, err er
 			return pruned, err
 		}
 		seen[r.Job]++
-		if seen[r.Job] <= keep || r.Ended.IsZero() || !r.Started.Before(before) || runner.Untold(d.home, id) {
+		if mine := fire(r.Job, r.Manual, r.Instant); needed[mine] || seen[r.Job] <= keep || r.Ended.IsZero() || !r.Started.Before(before) || runner.Untold(d.home, id) {
+			needed[mine] = true
 			continue
 		}
 		if !dry {

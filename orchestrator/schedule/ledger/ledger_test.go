@@ -330,12 +330,14 @@ func TestWhatADeadRunnerLeftIsReaped(t *testing.T) {
 		t.Errorf("what does not end is let go: %v", err)
 	}
 	at := noon.Add(2 * time.Hour)
-	reaped, err := l.Reap(alive, func(r schedule.Run) (End, error) { return End{Used: schedule.Budget{Tokens: 3}}, nil }, at)
+	// The machine was off for a while: that is no time of the run.
+	heard := began[0].Started.Add(time.Minute)
+	reaped, err := l.Reap(alive, func(r schedule.Run) (End, error) { return End{Used: schedule.Budget{Tokens: 3}, At: heard}, nil }, at)
 	if err != nil || len(reaped) != 1 || reaped[0].Job != "a" || reaped[0].Spawner != dead {
 		t.Fatalf("%+v, %v", reaped, err)
 	}
 	r, err := l.Run(reaped[0].ID)
-	if err != nil || r.Outcome != schedule.Lost || !strings.Contains(r.Reason, fmt.Sprintf("process %d", self.PID)) || r.Used.Tokens != 3 || !r.Ended.Equal(at) {
+	if err != nil || r.Outcome != schedule.Lost || !strings.Contains(r.Reason, fmt.Sprintf("process %d", self.PID)) || r.Used.Tokens != 3 || !r.Ended.Equal(heard) || r.Used.Wall != time.Minute {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if lines := fires(t, l, "a"); !slices.Equal(lines, []string{"13:00 waiting retry"}) {
@@ -343,6 +345,11 @@ func TestWhatADeadRunnerLeftIsReaped(t *testing.T) {
 	}
 	if lines := fires(t, l, "b"); !slices.Equal(lines, []string{"13:00 running time"}) {
 		t.Errorf("%q", lines)
+	}
+	for said, want := range map[time.Time]time.Time{r.Started.Add(-time.Hour): r.Started, at.Add(time.Hour): at, {}: at} {
+		if got := (End{At: said}).ended(r, at); !got.Equal(want) {
+			t.Errorf("an end at %v is at %v, want %v", said, got, want)
+		}
 	}
 	if again, err := l.Reap(alive, nil, at); err != nil || len(again) != 0 {
 		t.Errorf("twice: %+v, %v", again, err)

@@ -62,6 +62,17 @@ func (l *Ledger) Run(id int64) (r schedule.Run, err error) {
 	return r, err
 }
 
+// Waiting are the fires of a job, of all for "", that wait, those that may begin first at the
+// head.
+func (l *Ledger) Waiting(job string) (all []schedule.Fire, err error) {
+	err = l.do(func(tx *sql.Tx) error {
+		rows, err := tx.Query(`SELECT `+fireColumns+` FROM fires WHERE ? IN ('', job) AND state = 'waiting' ORDER BY after, instant`, job)
+		all, err = list(rows, err, scanFire)
+		return err
+	})
+	return all, err
+}
+
 // Fires is a page of fires.
 func (l *Ledger) Fires(q Query) (all []schedule.Fire, err error) {
 	where, args := q.page("fires", "decided")

@@ -113,6 +113,18 @@ type End struct {
 	Record   string          // "" leaves what Spawned said
 	Used     schedule.Budget // Wall is counted here
 	Reported bool
+	At       time.Time // when it ended, if that was not now; zero for now
+}
+
+// ended is when a run ended: not before it began, and not after now.
+func (e End) ended(r schedule.Run, now time.Time) time.Time {
+	if !e.At.IsZero() && e.At.Before(now) {
+		now = e.At
+	}
+	if now.Before(r.Started) {
+		return r.Started
+	}
+	return now
 }
 
 // End keeps how a run ended. Its fire is done, or waits for a retry if the
@@ -123,10 +135,11 @@ func (l *Ledger) End(run int64, e End, now time.Time) error {
 		if err != nil {
 			return err
 		}
+		at := e.ended(r, now)
 		if _, err := tx.Exec(`UPDATE runs SET ended = ?, outcome = ?, status = ?, reason = ?, record = CASE ? WHEN '' THEN record ELSE ? END,
 				used_usd = MAX(used_usd, ?), used_tokens = MAX(used_tokens, ?), used_wall = MAX(used_wall, ?), reported = MAX(reported, ?) WHERE id = ?`,
-			max(milli(now), milli(r.Started)), e.Outcome, e.Status, e.Reason, e.Record, e.Record,
-			e.Used.MicroUSD, e.Used.Tokens, max(0, now.Sub(r.Started)).Milliseconds(), e.Reported, run); err != nil {
+			milli(at), e.Outcome, e.Status, e.Reason, e.Record, e.Record,
+			e.Used.MicroUSD, e.Used.Tokens, at.Sub(r.Started).Milliseconds(), e.Reported, run); err != nil {
 			return err
 		}
 		j, _, err := read(tx, r.Job)

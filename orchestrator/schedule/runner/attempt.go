@@ -55,6 +55,7 @@ type attempt struct {
 	trace    string       // what the program has as TRACEPARENT, "" for what the environment has
 
 	// When it is over.
+	over   time.Time // when that was, zero for now: a runner that died did not see it
 	end    ledger.End
 	result Result
 	kept   error // its result could not be written
@@ -84,6 +85,9 @@ func (a *attempt) live() {
 // conclude says how the run ended, from what its invocation left, and keeps it.
 func (a *attempt) conclude(inv Invocation, produced Produced, status int, err error) {
 	now := a.r.Clock.Now()
+	if !a.over.IsZero() {
+		now = a.over
+	}
 	a.end = a.ending(produced, status, err)
 	a.result = a.resultOf(inv, produced, now)
 	if err := a.deliver(produced); err != nil {
@@ -114,7 +118,11 @@ func (a *attempt) invoke() (inv Invocation, produced Produced, status int, err e
 			inv.Notices = append(inv.Notices, "its log was not kept whole: "+oneLine(lost.Error()))
 		}
 	}()
-	if inv, err = a.r.Program.Plan(a.ctx, a.job, a.run, a.dir, log); err != nil {
+	before, err := a.before()
+	if err != nil {
+		return inv, produced, status, err
+	}
+	if inv, err = a.r.Program.Plan(a.ctx, a.job, a.run, before, a.dir, log); err != nil {
 		return inv, produced, status, err
 	}
 	for _, n := range inv.Notices {
@@ -136,6 +144,24 @@ func (a *attempt) invoke() (inv Invocation, produced Produced, status int, err e
 		produced.Reason, err = err.Error(), nil
 	}
 	return inv, produced, status, err
+}
+
+// before is the last attempt at the same fire that came to be planned, nil for
+// none.
+func (a *attempt) before() (*Attempted, error) {
+	if a.run.Attempt < 2 {
+		return nil, nil
+	}
+	runs, err := a.r.Ledger.Runs(ledger.Query{Job: a.job.Name, Before: a.run.ID})
+	for _, r := range runs {
+		if r.Manual != a.run.Manual || !r.Instant.Equal(a.run.Instant) {
+			continue
+		}
+		if p, err := loadPlan(a.r.Home, r); err == nil {
+			return &Attempted{r.ID, p.Job, p.Invocation}, nil
+		}
+	}
+	return nil, err
 }
 
 // spawn runs the program in a process tree of its own. Its document is on
@@ -263,7 +289,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 
 // ending says how a run ended.
 func (a *attempt) ending(p Produced, status int, err error) ledger.End {
-	e := ledger.End{Status: status, Reason: p.Reason, Record: p.Record, Used: p.Used, Reported: p.Reported}
+	e := ledger.End{Status: status, Reason: p.Reason, Record: p.Record, Used: p.Used, Reported: p.Reported, At: a.over}
 	if e.Record == "" {
 		e.Record = a.dir
 	}

@@ -192,13 +192,16 @@ func (r *Runner) lostEnd(ctx context.Context, run schedule.Run) (ledger.End, err
 	if res, err := LoadResult(r.Home, run.ID); err == nil && res.Key == run.Key() {
 		return ledger.End{
 			Outcome: schedule.Outcome(res.Outcome), Status: res.ExitCode, Reason: res.Reason, Record: res.Record,
-			Used: schedule.Budget{MicroUSD: res.MicroUSD, Tokens: res.Tokens}, Reported: res.Reported,
+			Used: schedule.Budget{MicroUSD: res.MicroUSD, Tokens: res.Tokens}, Reported: res.Reported, At: res.Ended,
 		}, nil
 	}
-	lost := ledger.End{Outcome: schedule.Lost, Status: -1, Reason: "the runner of jobs died while it ran: nobody saw how it ended"}
+	lost := ledger.End{Outcome: schedule.Lost, Status: -1, Reason: "the runner of jobs died while it ran: nobody saw how it ended", At: r.lastSign(run)}
 	p, err := loadPlan(r.Home, run)
 	if err != nil {
 		return lost, nil // it was never spawned
+	}
+	if used, reported := r.Program.Used(p.Job, p.Invocation); reported {
+		lost.Used = used // what the month keeps for it stays: more may have been used
 	}
 	ctx, cancel := context.WithTimeout(ctx, recoverLimit)
 	defer cancel()
@@ -211,9 +214,20 @@ func (r *Runner) lostEnd(ctx context.Context, run schedule.Run) (ledger.End, err
 	}
 	p.Invocation.Notices = append(p.Invocation.Notices, "the runner of jobs died at its end: this is what its record says")
 	a := newAttempt(ctx, r, p.Job, run)
+	a.over = r.lastSign(run)
 	a.conclude(p.Invocation, produced, status, nil)
 	a.cancel(nil)
 	return a.end, a.kept
+}
+
+// lastSign is when a run whose runner died last printed something: how long the
+// machine was off after that is not a time that it took.
+func (r *Runner) lastSign(run schedule.Run) time.Time {
+	info, err := os.Lstat(filepath.Join(Dir(r.Home, run.ID), LogFile))
+	if err != nil {
+		return run.Started
+	}
+	return info.ModTime()
 }
 
 // recoverLimit is the time to find out what one run left.

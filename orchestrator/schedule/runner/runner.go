@@ -30,9 +30,18 @@ type Invocation struct {
 	Argv    []string // the program and its arguments
 	Dir     string   // absolute, to start in
 	Stdin   []byte
-	Run     string   // id that its run has, "" for none
-	Batch   string   // directory of the batch that it makes, "" for none
-	Notices []string // what is different from when the job was added
+	Run     string          // id that its run has, "" for none
+	Batch   string          // directory of the batch that it makes, "" for none
+	Notices []string        // what is different from when the job was added
+	GoesOn  int64           `json:",omitempty"` // the run whose batch it goes on with, 0 for none
+	Before  schedule.Budget // what that batch used before: it is not this run's
+}
+
+// An Attempted is an earlier attempt at a fire.
+type Attempted struct {
+	Run        int64
+	Job        schedule.Job // as it was then
+	Invocation Invocation
 }
 
 // Produced is what an invocation left.
@@ -68,8 +77,9 @@ func (e *StatusError) Unwrap() error { return e.Err }
 type Program interface {
 	// Plan looks at the job's repository and its task as they are now. dir is
 	// the run's own. What it logs is shown with the run. A StatusError says
-	// what is wrong with them.
-	Plan(ctx context.Context, j schedule.Job, r schedule.Run, dir string, log io.Writer) (Invocation, error)
+	// what is wrong with them. before is what the last attempt at the same fire
+	// was about to be, nil for none: what it left is gone on with where that can be.
+	Plan(ctx context.Context, j schedule.Job, r schedule.Run, before *Attempted, dir string, log io.Writer) (Invocation, error)
 	// Read finds what an invocation left, from what it printed on stdout.
 	Read(ctx context.Context, j schedule.Job, inv Invocation, stdout []byte) (Produced, error)
 	// Recover finds what an invocation left that ran to its end although its
@@ -232,6 +242,11 @@ func (r *Runner) Run(ctx context.Context) error {
 		if ready != nil && err == nil {
 			ready()
 			ready = nil
+			words := []any{"home", r.Home, "jobs", r.health.Jobs}
+			if !next.IsZero() {
+				words = append(words, "next", next)
+			}
+			r.Log.Info("ready", words...)
 		}
 		ending := ctx.Err() != nil || drain == nil && r.Drain != nil
 		if ending && len(r.unkept) > 0 && len(r.runs)+r.telling == len(r.unkept) {
@@ -290,10 +305,10 @@ func (r *Runner) wait(ctx context.Context, next time.Time, changes <-chan struct
 				continue
 			}
 		case <-drain:
-			r.drained()
+			r.drained("begins nothing more and lets finish what runs")
 			return nil, nil
 		case <-done:
-			r.drained()
+			r.drained("stops what runs")
 		}
 		return drain, nil
 	}
@@ -310,8 +325,8 @@ func (r *Runner) changed(seen int64) bool {
 	return err != nil || v != seen
 }
 
-func (r *Runner) drained() {
-	r.Log.Info("draining", "running", len(r.runs))
+func (r *Runner) drained(how string) {
+	r.Log.Info("draining", "how", how, "running", len(r.runs))
 	r.mu.Lock()
 	r.health.State = "draining"
 	r.mu.Unlock()

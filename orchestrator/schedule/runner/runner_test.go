@@ -90,13 +90,19 @@ type fake struct {
 	finished []string // documents
 	status   int
 
-	ended     bool // what Recover is asked about ran to its end
-	recovered int  // how often it was asked
-	held      int  // how often others have the repository
-	holding   int  // repositories that the runner has
+	ended     bool    // what Recover is asked about ran to its end
+	recovered int     // how often it was asked
+	before    []int64 // attempts that were planned before others
+	held      int     // how often others have the repository
+	holding   int     // repositories that the runner has
 }
 
-func (f *fake) Plan(_ context.Context, _ schedule.Job, r schedule.Run, _ string, _ io.Writer) (Invocation, error) {
+func (f *fake) Plan(_ context.Context, _ schedule.Job, r schedule.Run, before *Attempted, _ string, _ io.Writer) (Invocation, error) {
+	if before != nil {
+		f.mu.Lock()
+		f.before = append(f.before, before.Run)
+		f.mu.Unlock()
+	}
 	script, err := f.plan(r)
 	return Invocation{Argv: []string{"/bin/sh", "-c", script}, Dir: "/"}, err
 }
@@ -481,6 +487,14 @@ func TestHazardDiedBeforeTheResult(t *testing.T) {
 		f, err := m.l.Fires(ledger.Query{Job: "j"})
 		if err != nil || len(f) == 0 || (f[0].State == schedule.FireDone) != ended {
 			t.Errorf("fires %+v, %v", f, err)
+		}
+		if !ended { // the next attempt may go on with what this one left
+			m.hands.forward(time.Hour)
+			m.start(func(c *Config) { c.Only, c.Drain = true, nil })
+			m.end()
+			if !slices.Equal(m.fake.before, []int64{run.ID}) {
+				t.Errorf("attempts that came before: %v", m.fake.before)
+			}
 		}
 	}
 }
