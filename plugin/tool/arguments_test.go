@@ -130,6 +130,33 @@ func TestExponential(t *testing.T) {
 	}
 }
 
+// TestPatternsAreWeighed: a pattern costs its size for each byte, of a value and
+// of a name.
+func TestPatternsAreWeighed(t *testing.T) {
+	slow := "(a|a?|a*){500}b$"
+	args := json.RawMessage(fmt.Sprintf(`{"x":%q}`, strings.Repeat("a", 200_000)))
+	long := json.RawMessage(fmt.Sprintf(`{%q:1}`, strings.Repeat("a", 200_000)))
+	for schema, given := range map[string]json.RawMessage{
+		fmt.Sprintf(`{"properties":{"x":{"pattern":%q}}}`, slow): args,
+		fmt.Sprintf(`{"patternProperties":{%q:{}}}`, slow):       long,
+	} {
+		s, err := CompileSchema(json.RawMessage(schema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Check(given); err == nil || !strings.Contains(err.Error(), "too long") {
+			t.Errorf("%s: %.200v", schema, err)
+		}
+	}
+	s, err := CompileSchema(json.RawMessage(`{"properties":{"x":{"pattern":"^[a-z0-9_]{1,64}|a+$"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Check(args); err != nil {
+		t.Errorf("an honest pattern: %.200v", err)
+	}
+}
+
 func FuzzArguments(f *testing.F) {
 	f.Add([]byte(`{"type":"object","properties":{"a":{"type":"integer"}}}`), []byte(`{"a":1}`))
 	f.Add([]byte(`{"$defs":{"a":{"items":{"$ref":"#/$defs/a"}}},"properties":{"x":{"$ref":"#/$defs/a"}}}`), []byte(`{"x":[[[1]]]}`))

@@ -3,6 +3,7 @@ package tool
 import (
 	"errors"
 	"math"
+	"regexp/syntax"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -11,7 +12,8 @@ import (
 // it does: references can make that exponential in the size of a SCHEMA.
 type weigher struct {
 	known map[weighed]int
-	next  int // the number of the next place
+	sizes map[string]int // of programs, by their patterns
+	next  int            // the number of the next place
 }
 
 // weighed is one schema at one place of the document.
@@ -49,7 +51,7 @@ func (w *weigher) place(v any) *place {
 
 // weigh is the number of evaluations of v against s, or more than maxSteps.
 func weigh(s *jsonschema.Schema, v any) int {
-	w := weigher{known: map[weighed]int{}}
+	w := weigher{known: map[weighed]int{}, sizes: map[string]int{}}
 	return w.at(s, w.place(v))
 }
 
@@ -61,11 +63,19 @@ func (w *weigher) at(s *jsonschema.Schema, p *place) int {
 	if len(w.known) > maxSteps/10 {
 		return maxSteps + 1
 	}
-	n := 1 + len(s.PatternProperties)*len(p.names)
+	n := 1
+	for pattern := range s.PatternProperties {
+		for _, name := range p.names {
+			n = sum(n, 1+w.match(pattern, name))
+		}
+	}
 	if s.Enum != nil {
 		n += len(s.Enum.Values)
 	}
-	if s.Pattern != nil || s.Format != nil {
+	if s.Pattern != nil {
+		n = sum(n, w.match(s.Pattern, p.text))
+	}
+	if s.Format != nil {
 		n += len(p.text) / 64
 	}
 	for _, sub := range inPlace(s) {
@@ -85,6 +95,30 @@ func (w *weigher) at(s *jsonschema.Schema, p *place) int {
 	}
 	w.known[key] = n
 	return n
+}
+
+// match is what holding a text against a pattern takes: a step of the program
+// for each instruction and byte at worst, and some 64 of them are one of ours.
+func (w *weigher) match(pattern jsonschema.Regexp, text string) int {
+	size, ok := w.sizes[pattern.String()]
+	if !ok {
+		size = programSize(pattern.String())
+		w.sizes[pattern.String()] = size
+	}
+	return len(text) * size / 64
+}
+
+// programSize is how many instructions a regular expression compiles to.
+func programSize(pattern string) int {
+	parsed, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return maxSteps // it has been compiled before
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return maxSteps
+	}
+	return len(program.Inst)
 }
 
 func sum(a, b int) int {
