@@ -139,6 +139,9 @@ func serveHealth(home string, r *runner.Runner) (stop func() error, err error) {
 // socketPath is the socket's path by a descriptor of its directory: the path of
 // a home may be longer than a socket's may be.
 func socketPath(home string) (path string, done func() error, err error) {
+	if err := ledger.Guard(home); err != nil {
+		return "", nil, err
+	}
 	dir, err := os.Open(ledger.Folder(home))
 	if err != nil {
 		return "", nil, err

@@ -97,7 +97,7 @@ func asJobError(err error) error {
 		return err
 	case errors.Is(err, ledger.ErrNoJob), errors.Is(err, ledger.ErrNoRun), errors.Is(err, ledger.ErrExists):
 		return usageError{err}
-	case errors.Is(err, ledger.ErrBusy), errors.Is(err, ledger.ErrRunning), errors.Is(err, ledger.ErrChanged), errors.Is(err, ledger.ErrNewer):
+	case errors.Is(err, ledger.ErrBusy), errors.Is(err, ledger.ErrRunning), errors.Is(err, ledger.ErrChanged), errors.Is(err, ledger.ErrNewer), errors.Is(err, ledger.ErrForeign):
 		return refusedf("%w", err)
 	}
 	return statusError{orchestrator.ExitInfrastructure, err}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bestof-dev/bestof/internal/argv"
+	"github.com/bestof-dev/bestof/internal/redact"
 	"github.com/bestof-dev/bestof/internal/term"
 	"github.com/bestof-dev/bestof/orchestrator/schedule"
 	"github.com/bestof-dev/bestof/orchestrator/schedule/desk"
@@ -256,7 +257,25 @@ func (a *app) applyJob(ctx context.Context, j *schedule.Job, o jobOptions, count
 	case given("task-command"):
 		return usagef("--task-command: say with it what the job does: -- run …")
 	}
+	if err := a.withoutSecrets(*j); err != nil {
+		return err
+	}
 	return a.deliverable(ctx, *j)
+}
+
+// withoutSecrets refuses a job that has a secret in what is kept of it, and shown.
+func (a *app) withoutSecrets(j schedule.Job) error {
+	r := redact.New(redact.FromEnviron(a.Environ))
+	kept := slices.Concat(j.Command, j.Task.Command, j.Result.OnFinish, []string{j.Task.Text, string(j.Settings.Document)})
+	for _, w := range j.Result.Webhooks {
+		kept = append(kept, w.URL)
+	}
+	for _, text := range kept {
+		if shown := r.String(text); shown != text {
+			return usagef("the job would keep a secret and show it: %s: let the program read it from its environment or a file", term.Clean(shown, 200))
+		}
+	}
+	return nil
 }
 
 // applyInvocation freezes what a job does.

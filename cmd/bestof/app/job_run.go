@@ -89,6 +89,9 @@ func (a *app) runner(home string, adjust func(*runner.Config)) (r *runner.Runner
 		return nil, nil, asJobError(err)
 	}
 	tel := telemetry.Start(a.lookup, version(), func(line string) { logger.Warn(line) })
+	if at := tel.Address(); at != "" {
+		logger.Info("metrics are served", "address", at)
+	}
 	cfg := runner.Config{
 		Home: home, Ledger: l, Program: &jobProgram{app: a, self: self, home: home, gitDirs: map[string]string{}}, Environ: forRuns(a.Environ),
 		Redactor: redact.New(redact.FromEnviron(a.Environ)), Clock: runner.SystemClock(), Log: logger,

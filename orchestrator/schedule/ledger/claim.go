@@ -28,6 +28,9 @@ func claimFile(home string) string { return filepath.Join(Folder(home), "runner.
 // TakeClaim gets it for this process. Of several that try one gets it, and the
 // error of the others is ErrBusy and names that one.
 func TakeClaim(home string, mode Mode) (*Claim, error) {
+	if err := Guard(home); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(Folder(home), 0o700); err != nil {
 		return nil, fmt.Errorf("claim the jobs: %w", err)
 	}

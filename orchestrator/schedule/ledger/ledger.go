@@ -65,6 +65,9 @@ type known struct {
 // brings it up to date; before that it is copied to jobs.db.v<n>-backup.
 func Open(home string) (*Ledger, error) {
 	path := File(home)
+	if err := Guard(home); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(Folder(home), 0o700); err != nil {
 		return nil, fmt.Errorf("open the jobs: %w", err)
 	}
@@ -87,6 +90,9 @@ func Open(home string) (*Ledger, error) {
 // The error is ErrNone if there is none.
 func View(home string) (*Ledger, error) {
 	path := File(home)
+	if err := Guard(home); err != nil {
+		return nil, err
+	}
 	v, err := peek(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && v == 0:

@@ -236,8 +236,8 @@ func (r *Runner) Run(ctx context.Context) error {
 		seen, _ = r.Ledger.Version() // an error shows in the turn
 		next, err := r.turn(ctx, drain == nil && r.Drain != nil)
 		r.fault(errors.Join(err, r.lack))
-		if err != nil && fault == nil && (r.Once || r.Only) {
-			fault = err // somebody waits for an answer
+		if err != nil && fault == nil && (r.Once || r.Only || errors.Is(err, ledger.ErrDamaged)) {
+			fault = err // somebody waits for an answer, or it does not become better
 		}
 		if ready != nil && err == nil {
 			ready()
