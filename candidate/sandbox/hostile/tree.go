@@ -171,7 +171,7 @@ func treeThings() []Attack {
 			}
 			return nil
 		}),
-		kind("tree-deep", "leaves 3,000 directories in one another", over("directories deep"), func(*Place) error { return deep(3000) }),
+		kind("tree-deep", "leaves 10,000 directories in one another", over("directories deep"), func(*Place) error { return deep(10_000) }),
 		kind("tree-locked", "takes all rights from its files and directories", alike(ends("", candidate.Met, candidate.AgentFailed)), func(p *Place) error {
 			return errors.Join(p.put("locked/inner/file", "x"), os.Chmod(p.in("locked/inner"), 0), os.Chmod(p.in("locked"), 0))
 		}),
