@@ -13,7 +13,10 @@ build:
 install:
 	CGO_ENABLED=0 $(GO) install -trimpath ./cmd/bestof
 
-test: tools check race
+# Programs are fetched while the code is compiled for the first time.
+test:
+	$(MAKE) -j2 --output-sync=target tools check
+	$(MAKE) race
 
 tools:
 	bash .ci/tools
