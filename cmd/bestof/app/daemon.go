@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -155,6 +156,9 @@ const maxHealth = 16 << 20
 // printHealth asks the daemon of a home how it is.
 func (a *app) printHealth(ctx context.Context, home string) error {
 	h, err := askHealth(ctx, home)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("no daemon runs the jobs of %s: start `bestof daemon`", home)}
+	}
 	if err != nil {
 		return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("no daemon answers for %s: %w", home, err)}
 	}

@@ -154,7 +154,11 @@ func (a *app) runJobAdd(ctx context.Context, o jobOptions, flags *pflag.FlagSet,
 	if err := a.applyJob(ctx, &j, o, func(string) bool { return true }, flags.Changed, words, now); err != nil {
 		return err
 	}
-	if err := errors.Join(j.Check(), j.CheckNew(now)); err != nil {
+	err = j.Check()
+	if err == nil {
+		err = j.CheckNew(now)
+	}
+	if err != nil {
 		return usageError{err}
 	}
 	if o.dryRun {
