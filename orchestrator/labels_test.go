@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/bestof-dev/bestof/candidate/sandbox"
@@ -30,6 +31,49 @@ func TestProgramsAreLabelled(t *testing.T) {
 		if !slices.Contains(got, want) {
 			t.Errorf("no program is labelled %q: %q", want, got)
 		}
+	}
+}
+
+// turns is a sandbox that notes who runs beside whom.
+type turns struct {
+	sandbox.Sandbox
+	mu      sync.Mutex
+	running map[string]string // candidate → phase
+	roots   map[string]string // root → phase
+	met     []string
+}
+
+func (s *turns) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, error) {
+	who, phase := spec.Labels["bestof.candidate"], spec.Labels["bestof.phase"]
+	s.mu.Lock()
+	if other := s.running[who]; other != "" {
+		s.met = append(s.met, who+": "+phase+" beside "+other)
+	}
+	if other := s.roots[spec.Root]; other != "" && other != phase {
+		s.met = append(s.met, who+": "+phase+" in the tree of "+other)
+	}
+	s.running[who], s.roots[spec.Root] = phase, phase
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.running, who)
+	}()
+	return s.Sandbox.Run(ctx, spec)
+}
+
+// TestAgentIsGoneBeforeItIsVerified: no program of a candidate runs beside
+// another one of it, and what verifies has a tree of its own.
+func TestAgentIsGoneBeforeItIsVerified(t *testing.T) {
+	sb := &turns{
+		Sandbox: fake.New(sandbox.Options{}, map[string]fake.Program{"check": check, self: plugin, "fix": writes("right\n"), "other": writes("no\n")}),
+		running: map[string]string{}, roots: map[string]string{},
+	}
+	if doc := newStage(t, sb, "fix", "other", "fix").run(t); doc.Winner == nil {
+		t.Errorf("outcomes %v", outcomes(doc))
+	}
+	if len(sb.met) > 0 || len(sb.roots) < 7 { // a base, and two trees for each
+		t.Errorf("%q, in %d trees", sb.met, len(sb.roots))
 	}
 }
 
