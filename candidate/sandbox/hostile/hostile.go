@@ -76,6 +76,13 @@ func (w Want) Allows(o candidate.Outcome) bool {
 	return slices.Contains(w.Outcomes, o)
 }
 
+// Quiet attacks of an agent are refused what they are after and change nothing:
+// several can be made by one candidate. The others are made by one each.
+func (a Attack) Quiet(sandbox string) bool {
+	w := a.Want(sandbox)
+	return a.Phase == InAgent && !a.NoFix && w.Reach == Cannot && len(w.Outcomes) == 0 && w.Says == ""
+}
+
 // alike wants the same in every sandbox.
 func alike(w Want) map[string]Want { return map[string]Want{Process: w, Bwrap: w, Docker: w} }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -100,7 +101,7 @@ func attack(t *testing.T, sandbox string) {
 			}
 		}
 		part := 0
-		for some := range slices.Chunk(attacks, atOnce) {
+		for some := range slices.Chunk(shared(sandbox, attacks), atOnce) {
 			part++
 			t.Run(fmt.Sprint(b.name, part), func(t *testing.T) {
 				t.Parallel()
@@ -114,14 +115,28 @@ func attack(t *testing.T, sandbox string) {
 				}
 				e := w.run(sandbox, some, flags...)
 				w.judge(sandbox, some, e)
-				w.harmless(sandbox, some)
+				w.harmless(sandbox, slices.Concat(some...))
 			})
 		}
 	}
 }
 
-// atOnce is how many attacks share a run.
-const atOnce = 58
+// atOnce is how many candidates share a run, and quietly how many quiet attacks
+// share a candidate.
+const atOnce, quietly = 58, 6
+
+// shared says which attacks each candidate makes.
+func shared(sandbox string, attacks []hostile.Attack) (candidates [][]hostile.Attack) {
+	var quiet []hostile.Attack
+	for _, a := range attacks {
+		if a.Quiet(sandbox) {
+			quiet = append(quiet, a)
+		} else {
+			candidates = append(candidates, []hostile.Attack{a})
+		}
+	}
+	return slices.AppendSeq(candidates, slices.Chunk(quiet, quietly))
+}
 
 // offerTools declares two servers, of which candidates may reach one.
 func (w *world) offerTools() {
@@ -141,42 +156,50 @@ func (w *world) offerTools() {
 }
 
 // judge compares the record with what was right.
-func (w *world) judge(sandbox string, attacks []hostile.Attack, e ended) {
+func (w *world) judge(sandbox string, candidates [][]hostile.Attack, e ended) {
 	t, all := w.t, e.doc.Candidates
-	if len(all) != len(attacks)+2 {
-		t.Fatalf("%d candidates, want %d: status %d: %s\n%s", len(all), len(attacks)+2, e.status, e.doc.Reason, e.stderr+e.stdout)
+	if len(all) != len(candidates)+2 {
+		t.Fatalf("%d candidates, want %d: status %d: %s\n%s", len(all), len(candidates)+2, e.status, e.doc.Reason, e.stderr+e.stdout)
 	}
 	first, last := all[0], all[len(all)-1]
 	if first.Outcome != candidate.Met || e.doc.Winner == nil || *e.doc.Winner != first.Number {
 		t.Errorf("the honest candidate ended %s (%s) and did not win: %s", first.Outcome, first.Detail, e.doc.Reason)
 	}
-	poisoned := slices.ContainsFunc(attacks, func(a hostile.Attack) bool { return a.Phase >= hostile.Poison }) && sandbox == hostile.Process
+	poisoned := slices.ContainsFunc(slices.Concat(candidates...), func(a hostile.Attack) bool { return a.Phase >= hostile.Poison }) && sandbox == hostile.Process
 	if !poisoned && (last.Outcome != candidate.Met || last.Change.Tree != first.Change.Tree) {
 		t.Errorf("the honest candidate after all attacks ended %s (%s)", last.Outcome, last.Detail)
 	}
-	for i, a := range attacks {
-		c, want := all[i+1], a.Want(sandbox)
-		t.Run(a.Name, func(t *testing.T) {
-			said := w.said(c)
-			if !want.Allows(c.Outcome) {
-				t.Errorf("ended %s (%s), want %v; it said: %.600q", c.Outcome, c.Detail, want.Outcomes, said)
-			}
-			if c.Outcome != candidate.Met && c.Detail == "" {
-				t.Error("the record does not say why")
-			}
-			if text := string(must(json.Marshal(c))(t)); !strings.Contains(text, want.Says) {
-				t.Errorf("the record does not say %q: %s", want.Says, text)
-			}
-			reached, refused := strings.Contains(said, a.Name+" reached"), strings.Contains(said, a.Name+" refused: ")
-			switch {
-			case want.Reach == hostile.Can && !reached:
-				t.Errorf("it did not get what it was after, and docs/sandboxes.md says that it can: %.600q", said)
-			case want.Reach == hostile.Cannot && (reached || !refused):
-				t.Errorf("it got what it was after: %.600q", said)
-			}
-		})
+	for i, attacks := range candidates {
+		for _, a := range attacks {
+			t.Run(a.Name, func(t *testing.T) { w.of(t, a, sandbox, all[i+1]) })
+		}
 	}
 	w.readable(e)
+}
+
+// of compares what became of an attack with what was right.
+func (w *world) of(t *testing.T, a hostile.Attack, sandbox string, c record.Candidate) {
+	want, said := a.Want(sandbox), w.said(c)
+	if !want.Allows(c.Outcome) {
+		t.Errorf("ended %s (%s), want %v; it said: %.600q", c.Outcome, c.Detail, want.Outcomes, said)
+	}
+	if c.Outcome != candidate.Met && c.Detail == "" {
+		t.Error("the record does not say why")
+	}
+	if text := string(must(json.Marshal(c))(t)); !strings.Contains(text, want.Says) {
+		t.Errorf("the record does not say %q: %s", want.Says, text)
+	}
+	line := regexp.MustCompile(`(?:^|[^a-z0-9-])` + regexp.QuoteMeta(a.Name) + " (reached|refused: )") // no longer name that ends with this one
+	reached, refused := false, false
+	for _, found := range line.FindAllStringSubmatch(said, -1) {
+		reached, refused = reached || found[1] == "reached", refused || found[1] != "reached"
+	}
+	switch {
+	case want.Reach == hostile.Can && !reached:
+		t.Errorf("it did not get what it was after, and docs/sandboxes.md says that it can: %.600q", said)
+	case want.Reach == hostile.Cannot && (reached || !refused):
+		t.Errorf("it got what it was after: %.600q", said)
+	}
 }
 
 // said is what a candidate and its test printed.

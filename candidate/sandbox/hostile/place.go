@@ -43,15 +43,16 @@ type Place struct {
 // Fixed is the honest answer to the task, the whole of the file lib.sh.
 const Fixed = "add() { echo $(($1 + $2)); }\n"
 
-// Main is the program. Its first argument is an attack's name, or one of the
-// words that start what attacks leave behind. It prints one line that begins
-// with the name and says "reached" or "refused", and ends with status 0.
+// Main is the program. Its arguments are the names of attacks, of which several
+// can be made only in an agent, or one of the words that start what attacks
+// leave behind. It prints one line for each that begins with the name and says
+// "reached" or "refused", and ends with status 0.
 func Main(args []string) int {
 	if len(args) > 1 && strings.HasPrefix(args[1], "-") {
 		return aside(args[1], args[2:])
 	}
-	if len(args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: hostile NAME")
+	if len(args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: hostile NAME…")
 		return 2
 	}
 	p, err := here()
@@ -77,6 +78,11 @@ func Main(args []string) int {
 		return told(p.fix())
 	}
 	report(a, p)
+	for _, name := range args[2:] {
+		if more, ok := Named(name); ok {
+			report(more, p)
+		}
+	}
 	if a.NoFix || a.Phase == Held {
 		return 0
 	}

@@ -229,19 +229,25 @@ func (w *world) services() {
 }
 
 // settings writes the agents of a run into bestof's configuration.
-func (w *world) settings(attacks []hostile.Attack) {
+func (w *world) settings(candidates [][]hostile.Attack) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[sandbox]\nread = [%q]\n", w.bin)
 	targets := must(json.Marshal(w.targets))(w.t)
-	for _, a := range attacks {
-		fmt.Fprintf(&b, "[agents.%s]\ncommand = [%q, %q]\nset = { %s = '%s' }\n", a.Name, w.targets.Program, a.Name, hostile.Variable, targets)
+	answer := honest
+	for _, attacks := range candidates {
+		a := attacks[0]
+		command := []string{w.targets.Program}
+		for _, a := range attacks {
+			command = append(command, a.Name)
+		}
+		words := must(json.Marshal(command))(w.t) // a list of TOML's, too
+		fmt.Fprintf(&b, "[agents.%s]\ncommand = %s\nset = { %s = '%s' }\n", a.Name, words, hostile.Variable, targets)
+		if a.Phase == hostile.ByPython {
+			answer = "honest-python"
+		}
 		if a.Phase == hostile.Held {
 			fmt.Fprintf(&b, "files = { \"seeded/file\" = \"seeded\" }\n")
 		}
-	}
-	answer := honest
-	if slices.ContainsFunc(attacks, func(a hostile.Attack) bool { return a.Phase == hostile.ByPython }) {
-		answer = "honest-python"
 	}
 	for _, name := range []string{honest, honestToo} {
 		fmt.Fprintf(&b, "[agents.%s]\ncommand = [%q, %q]\nset = { %s = '%s' }\n", name, w.targets.Program, answer, hostile.Variable, targets)
@@ -262,15 +268,15 @@ type ended struct {
 	status int
 }
 
-// run lets the attacks and two honest siblings try, the first of them before
-// and the second after all attacks.
-func (w *world) run(sandbox string, attacks []hostile.Attack, flags ...string) ended {
+// run lets candidates that make attacks and two honest siblings try, the first of
+// them before and the second after all attacks.
+func (w *world) run(sandbox string, candidates [][]hostile.Attack, flags ...string) ended {
 	w.t.Helper()
-	w.settings(attacks)
+	w.settings(candidates)
 	w.before = w.picture()
 	agents := honest + ":1"
-	for _, a := range attacks {
-		agents += "," + a.Name + ":1"
+	for _, attacks := range candidates {
+		agents += "," + attacks[0].Name + ":1"
 	}
 	agents += "," + honestToo + ":1"
 	args := append([]string{"run", "--json", "--sandbox", sandbox, "--agents", agents, "--test", "sh check.sh", "--timeout", "60s", "--test-timeout", "20s", "--holds", "0"}, flags...)

@@ -35,6 +35,19 @@ type Process struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Environ  []string // NAME=VALUE
+	Self     string   // an executable of this program, for what it runs of itself in sandboxes; "" for the one that runs
+}
+
+// self is the absolute path of Self.
+func (p Process) self() (string, error) {
+	if p.Self != "" {
+		return p.Self, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find this program: %w", err)
+	}
+	return self, nil
 }
 
 // lookup finds a variable; of several of one name the last counts.

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -37,14 +36,8 @@ func cmdImages(t *testing.T, ts *testscript.TestScript, args []string) {
 	}
 	ts.Setenv("SHELL_ONLY", dockertest.Image(t, host))
 	ts.Setenv("EMPTY", dockertest.Empty(t, host))
-	switch file := os.Getenv(staticVariable); {
-	case !slices.Contains(args, "static"):
-	case file != "":
-		ts.Setenv("STATIC", file)
-	default:
-		file := ts.MkAbs("bestof-static")
-		ts.Check(static(file))
-		ts.Setenv("STATIC", file)
+	if slices.Contains(args, "static") {
+		ts.Setenv("STATIC", ts.Getenv(staticVariable))
 	}
 }
 

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -134,9 +133,9 @@ func (a *app) plan(ctx context.Context, s *site, o runOptions, file fileConfig, 
 	if err != nil {
 		return none, err
 	}
-	self, err := os.Executable()
+	self, err := a.self()
 	if err != nil {
-		return none, fmt.Errorf("find this program: %w", err)
+		return none, err
 	}
 	kind, rev := worktree.BaseRev, o.base
 	switch o.base {

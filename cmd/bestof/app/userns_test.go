@@ -39,7 +39,7 @@ func TestScriptsAsUser(t *testing.T) {
 		at := filepath.Join(dir, "testdata/script", name+".txtar")
 		err = errors.Join(err, rerr, os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, text, 0o644))
 	}
-	shipped := filepath.Join(dir, "bestof-static")
+	shipped := filepath.Join(dir, "bin", "bestof")
 	if err = errors.Join(err, static(shipped)); err != nil {
 		t.Fatal(err)
 	}
