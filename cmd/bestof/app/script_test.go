@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	inside.Main(os.Args)
-	testscript.Main(m, map[string]func(){
+	testscript.Main(withShipped{m}, map[string]func(){
 		"bestof": func() {
 			code := Main(context.Background(), os.Args, Process{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Environ: os.Environ(), Self: os.Getenv(staticVariable)})
 			if len(os.Args) > 1 && os.Args[1] == "internal" {
@@ -50,6 +50,31 @@ func TestMain(m *testing.M) {
 	})
 }
 
+// withShipped runs tests with the program as it is shipped first on the PATH: it is
+// what people have, and costs a part of what it does under the race detector.
+type withShipped struct{ m *testing.M }
+
+// racedProgram is the other one.
+var racedProgram string
+
+func (w withShipped) Run() int {
+	dir, err := os.MkdirTemp("", "shipped-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		racedProgram, err = exec.LookPath("bestof")
+	}
+	file := os.Getenv(staticVariable)
+	if file == "" {
+		file = filepath.Join(dir, "bestof")
+		err = errors.Join(err, os.Chmod(dir, 0o755), static(file), os.Setenv(staticVariable, file))
+	}
+	if err = errors.Join(err, os.Setenv("PATH", filepath.Dir(file)+string(os.PathListSeparator)+os.Getenv("PATH"))); err != nil {
+		fmt.Fprintln(os.Stderr, "the program as it is shipped:", err)
+		return 1
+	}
+	return w.m.Run()
+}
+
 // raced are the names of scripts whose commands run under the race detector, all
 // but what they run of themselves in sandboxes: the tests of sandboxes, of the
 // built-in agent and of the built-in plugin look at that.
@@ -60,17 +85,8 @@ var raced = regexp.MustCompile(`^(run_winner|run_budget|limits|interrupt_twice|p
 // TestScripts runs every script of testdata/script: each is one promise or one
 // thing that a user does, through the real command line on real repositories.
 //
-// They run the program as it is shipped, which is what people have and costs a
-// part of what it does under the race detector. Scripts in which much happens at
-// once are raced.
+// Those in which much happens at once are raced.
 func TestScripts(t *testing.T) {
-	shipped := os.Getenv(staticVariable)
-	if shipped == "" {
-		shipped = filepath.Join(t.TempDir(), "bin", "bestof")
-		if err := static(shipped); err != nil {
-			t.Fatal(err)
-		}
-	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -90,12 +106,12 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if !raced.MatchString(strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")) {
-				program = shipped
-				e.Setenv("PATH", filepath.Dir(shipped)+string(os.PathListSeparator)+e.Getenv("PATH"))
+			if raced.MatchString(strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")) {
+				program = racedProgram
+				e.Setenv("PATH", filepath.Dir(program)+string(os.PathListSeparator)+e.Getenv("PATH"))
 			}
 			e.Setenv("BESTOF", program)
-			e.Setenv(staticVariable, shipped)
+			e.Setenv(staticVariable, os.Getenv(staticVariable))
 			examples, err := filepath.Abs("../../../plugin/examples")
 			if err != nil {
 				return err
