@@ -26,6 +26,7 @@ type fileConfig struct {
 	Sandbox sandboxSettings           `toml:"sandbox"`
 	Rank    rankSettings              `toml:"rank"`
 	Plugins pluginSettings            `toml:"plugins"`
+	Plugin  map[string]onePlugin      `toml:"plugin"` // by name
 	Hooks   map[string][]hookSettings `toml:"hooks"`
 	Keep    keepSettings              `toml:"keep"`
 	Network networkSettings           `toml:"network"`
@@ -99,8 +100,10 @@ type rankSettings struct {
 type pluginSettings struct {
 	Candidates *int     `toml:"candidates"`
 	Off        []string `toml:"off"` // retracted, in whichever scope they are
-	// Images are those of plugins that have one of their own, by name.
-	Images map[string]string `toml:"images"`
+}
+
+type onePlugin struct {
+	Image string `toml:"image"` // of its own, for its containers
 }
 
 type hookSettings struct {
@@ -316,7 +319,7 @@ func merge(first, second fileConfig) fileConfig {
 		r.Unprotect = s.Unprotect
 	}
 	first.Sandbox = first.Sandbox.or(second.Sandbox)
-	first.Plugins.Images = overlay(second.Plugins.Images, first.Plugins.Images)
+	first.Plugin = overlay(second.Plugin, first.Plugin)
 	if first.Rank.Measurements == nil {
 		first.Rank.Measurements = second.Rank.Measurements
 	}
@@ -325,14 +328,7 @@ func merge(first, second fileConfig) fileConfig {
 	first.Keep.Older = either(first.Keep.Older, second.Keep.Older)
 	first.Keep.Bases = either(first.Keep.Bases, second.Keep.Bases)
 	first.MCP, first.Machine, first.Tools = second.MCP, second.Machine, second.Tools // a repository has no say in them
-	agents := map[string]agentSettings{}
-	for name, a := range second.Agents {
-		agents[name] = a
-	}
-	for name, a := range first.Agents {
-		agents[name] = a
-	}
-	first.Agents = agents
+	first.Agents = overlay(second.Agents, first.Agents)
 	return first
 }
 
@@ -414,10 +410,10 @@ func (a agentSettings) extend(d agent.Definition) agent.Definition {
 }
 
 // overlay is below with above on top of it.
-func overlay(below, above map[string]string) map[string]string {
+func overlay[V any](below, above map[string]V) map[string]V {
 	out := maps.Clone(below)
 	if out == nil {
-		out = map[string]string{}
+		out = map[string]V{}
 	}
 	maps.Copy(out, above)
 	return out

@@ -211,7 +211,7 @@ func (a *app) dockerBox(ctx context.Context, s *site, o *runOptions, file fileCo
 		return nil, sandboxError(err)
 	}
 	b := &box{isolation: engine.Isolation(), image: &record.Image{Ref: want.name}, outfits: outfits{options: options, own: map[string]outfit{}}}
-	own, err := pluginImages(file.Plugins.Images, plugins)
+	own, err := pluginImages(file.Plugin, plugins)
 	if err != nil {
 		return nil, err
 	}
@@ -278,15 +278,15 @@ func (w wanted) get(ctx context.Context, f image.Fetcher, tmp string) (image.Ima
 }
 
 // pluginImages are those of plugins that take part.
-func pluginImages(configured map[string]string, plugins []store.Installed) (map[string]string, error) {
+func pluginImages(configured map[string]onePlugin, plugins []store.Installed) (map[string]string, error) {
 	own := map[string]string{}
 	for _, p := range plugins {
-		ref, ok := configured[string(p.Name)]
-		if !ok {
+		ref := configured[string(p.Name)].Image
+		if ref == "" {
 			continue
 		}
 		if _, err := image.ParseRef(ref); err != nil {
-			return nil, usagef("[plugins.images] %s: %w", p.Name, err)
+			return nil, usagef("[plugin.%s] image: %w", p.Name, err)
 		}
 		own[string(p.Name)] = ref
 	}

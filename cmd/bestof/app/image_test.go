@@ -69,8 +69,8 @@ func TestImageOptionsCheck(t *testing.T) {
 func TestImageSettingsMerge(t *testing.T) {
 	home, top := t.TempDir(), t.TempDir()
 	for file, text := range map[string]string{
-		filepath.Join(home, "config.toml"):        "[sandbox]\ndockerfile = \"D\"\ncpus = 2\n[plugins.images]\na = \"x\"\nb = \"y\"\n",
-		filepath.Join(top, ".bestof/config.toml"): "[sandbox]\nimage = \"theirs\"\n[plugins.images]\nb = \"z\"\n",
+		filepath.Join(home, "config.toml"):        "[sandbox]\ndockerfile = \"D\"\ncpus = 2\n[plugin.a]\nimage = \"x\"\n[plugin.b]\nimage = \"y\"\n",
+		filepath.Join(top, ".bestof/config.toml"): "[sandbox]\nimage = \"theirs\"\n[plugin.b]\nimage = \"z\"\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
@@ -87,7 +87,7 @@ func TestImageSettingsMerge(t *testing.T) {
 	if err != nil || *got.Sandbox.Image != "theirs" || got.Sandbox.Dockerfile != nil || *got.Sandbox.CPUs != 2 {
 		t.Errorf("trusted: %+v, %v", got.Sandbox, err)
 	}
-	if diff := cmp.Diff(map[string]string{"a": "x", "b": "z"}, got.Plugins.Images); diff != "" {
+	if diff := cmp.Diff(map[string]onePlugin{"a": {Image: "x"}, "b": {Image: "z"}}, got.Plugin); diff != "" {
 		t.Error(diff)
 	}
 }
