@@ -9,11 +9,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/bestof-dev/bestof/internal/shebang"
 )
 
 // pythonRunner imports the runner before anything of the tree, and reports
@@ -138,23 +139,13 @@ func (r *rig) patched() []string {
 	return strings.Split(r.base.Units[0].Data["replaced"], "\n")
 }
 
-// interpreterOf is the interpreter in the first line of a script on PATH.
+// interpreterOf is the Python in the first line of a script on PATH.
 func interpreterOf(program string) ([]string, error) {
-	path, err := exec.LookPath(program)
-	if err != nil {
-		return nil, err
+	words, err := shebang.Words(program)
+	if err == nil && !pythonName.MatchString(filepath.Base(words[len(words)-1])) {
+		err = fmt.Errorf("%s is no program of Python's", program)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	line, _ := bufio.NewReader(io.LimitReader(f, 512)).ReadString('\n')
-	words := strings.Fields(strings.TrimPrefix(line, "#!"))
-	if !strings.HasPrefix(line, "#!") || len(words) == 0 || !pythonName.MatchString(filepath.Base(words[len(words)-1])) {
-		return nil, fmt.Errorf("%s does not say which interpreter runs it", path)
-	}
-	return words, nil
+	return words, err
 }
 
 // readPython reads the report of the runner. Lines without the token are

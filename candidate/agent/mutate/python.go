@@ -2,7 +2,6 @@ package mutate
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/bestof-dev/bestof/internal/shebang"
 )
 
 //go:embed helper.py
@@ -51,7 +52,7 @@ type reply struct {
 func pythonCommand(argv []string) (interpreter, rest []string, ok bool) {
 	base := filepath.Base(argv[0])
 	if base == "pytest" || base == "py.test" {
-		python, ok := scriptInterpreter(argv[0])
+		python, ok := pythonOf(argv[0])
 		return python, append([]string{"-m", "pytest"}, argv[1:]...), ok
 	}
 	if !strings.HasPrefix(base, "python") {
@@ -67,28 +68,11 @@ func pythonCommand(argv []string) (interpreter, rest []string, ok bool) {
 	return nil, nil, false
 }
 
-// scriptInterpreter is the Python that runs a program, with its flags, by its
-// first line: the python3 of the PATH may be another one, which lacks what the
-// program needs.
-func scriptInterpreter(program string) ([]string, bool) {
-	name, err := exec.LookPath(program)
-	if err != nil {
-		return nil, false
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, false
-	}
-	defer f.Close()
-	line := make([]byte, 256)
-	n, _ := io.ReadFull(f, line) // a short file is no fault
-	first, _, _ := bytes.Cut(line[:n], []byte("\n"))
-	text, ok := strings.CutPrefix(string(first), "#!")
-	words := strings.Fields(text)
-	if len(words) > 1 && filepath.Base(words[0]) == "env" {
-		words = words[1:]
-	}
-	return words, ok && len(words) > 0 && strings.HasPrefix(filepath.Base(words[0]), "python")
+// pythonOf is the Python that runs a script, by its first line: the python3 of
+// the PATH may be another one, which lacks what the script needs.
+func pythonOf(script string) ([]string, bool) {
+	words, err := shebang.Words(script)
+	return words, err == nil && strings.HasPrefix(filepath.Base(words[len(words)-1]), "python")
 }
 
 // startServer starts the helper in dir, or returns nil when it cannot.
