@@ -2,8 +2,8 @@
 
 QUIXBUGS is a clone of the benchmark. OUT, which must not exist, gets one
 repository for each of its Python programs (the program with its bug, its test,
-each part of which fails after two seconds, and the test's data, and nothing of the correct
-versions) and tasks.toml, which
+each part of which fails after two seconds, and the test's data, and nothing of
+the correct versions) and tasks.toml, which
 `bestof batch run OUT/tasks.toml --repos OUT/repos` reads.
 """
 import json
