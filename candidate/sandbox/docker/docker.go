@@ -457,12 +457,24 @@ func (s *Sandbox) tellStarted(ctx context.Context, id string, started func(sandb
 }
 
 // belongs reports whether a process of this machine is in a container: in its
-// control group, or, with an engine that makes none, among its mounts.
+// control group, or, with an engine that makes none, the first of a process
+// namespace and among the container's mounts. Those alone say nothing: an
+// engine's mounts can be seen by others, too, and its pids need not be ours.
 func belongs(pid int, id string) bool {
-	for _, name := range []string{"cgroup", "mountinfo"} {
-		text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/" + name)
-		if err == nil && strings.Contains(string(text), id) {
-			return true
+	of := func(name string) string {
+		text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/" + name) // what cannot be read says nothing
+		return string(text)
+	}
+	return strings.Contains(of("cgroup"), id) || firstOfNamespace(of("status")) && strings.Contains(of("mountinfo"), id)
+}
+
+// firstOfNamespace reads in a /proc/PID/status, by proc_pid_status(5), whether it
+// is of the first process of a PID namespace below this one.
+func firstOfNamespace(status string) bool {
+	for line := range strings.Lines(status) {
+		if pids, ok := strings.CutPrefix(line, "NSpid:"); ok {
+			all := strings.Fields(pids)
+			return len(all) > 1 && all[len(all)-1] == "1"
 		}
 	}
 	return false

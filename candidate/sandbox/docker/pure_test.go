@@ -311,3 +311,19 @@ func FuzzDemux(f *testing.F) {
 		}
 	})
 }
+
+// TestBelongs: mounts alone make no process one of a container, or else one of
+// this machine could be ended in its place.
+func TestBelongs(t *testing.T) {
+	if belongs(os.Getpid(), "/proc") {
+		t.Error("this process is taken for a container's by its mounts")
+	}
+	for status, want := range map[string]bool{
+		"Name:\tx\nNSpid:\t812\t1\n": true, "NSpid:\t812\t7\t1\nNSsid:\t1\n": true,
+		"NSpid:\t1\n": false, "NSpid:\t812\n": false, "NSpid:\t812\t11\n": false, "Name:\tNSpid: 3 1\n": false, "": false,
+	} {
+		if got := firstOfNamespace(status); got != want {
+			t.Errorf("%q: %v", status, got)
+		}
+	}
+}
