@@ -315,7 +315,7 @@ func FuzzDemux(f *testing.F) {
 // TestBelongs: mounts alone make no process one of a container, or else one of
 // this machine could be ended in its place.
 func TestBelongs(t *testing.T) {
-	if belongs(os.Getpid(), "/proc") {
+	if belongs(os.Getpid(), " /dev/shm ") { // no name of a control group
 		t.Error("this process is taken for a container's by its mounts")
 	}
 	for status, want := range map[string]bool{
