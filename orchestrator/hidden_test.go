@@ -16,6 +16,7 @@ import (
 	"github.com/bestof-dev/bestof/candidate"
 	"github.com/bestof-dev/bestof/candidate/sandbox"
 	"github.com/bestof-dev/bestof/candidate/sandbox/fake"
+	"github.com/bestof-dev/bestof/internal/testreport"
 	"github.com/bestof-dev/bestof/judge"
 	"github.com/bestof-dev/bestof/orchestrator/record"
 	"github.com/bestof-dev/bestof/plugin/wire"
@@ -42,14 +43,21 @@ func hiddenCheck(_ context.Context, p *fake.Process) fake.Exit {
 }
 
 // readOK reads lines of "ok NAME true|false".
-func readOK(stdout, _ []byte) (func(string) (bool, bool), error) {
-	results := map[string]bool{}
+func readOK(stdout, _ []byte) (Reported, error) {
+	results := map[string]testreport.Status{}
 	for line := range strings.Lines(string(stdout)) {
 		if f := strings.Fields(line); len(f) == 3 && f[0] == "ok" {
-			results[f[1]] = f[2] == "true"
+			switch s := testreport.Status(f[2]); s {
+			case "true":
+				results[f[1]] = testreport.Passed
+			case "false":
+				results[f[1]] = testreport.Failed
+			default:
+				results[f[1]] = s
+			}
 		}
 	}
-	return func(id string) (bool, bool) { passed, reported := results[id]; return passed, reported }, nil
+	return func(id string) testreport.Status { return results[id] }, nil
 }
 
 // TestHazardsHiddenTests: hidden tests decide, no candidate sees them, and what
@@ -119,7 +127,7 @@ func TestHazardsHiddenTests(t *testing.T) {
 func TestNamed(t *testing.T) {
 	n := &Named{Fail: []string{"f1", "f2"}, Pass: []string{"p"}, Read: readOK}
 	only := &Named{Pass: []string{"p"}, Read: readOK}
-	unreadable := &Named{Fail: []string{"f"}, Read: func([]byte, []byte) (func(string) (bool, bool), error) { return nil, errors.New("no report") }}
+	unreadable := &Named{Fail: []string{"f"}, Read: func([]byte, []byte) (Reported, error) { return nil, errors.New("no report") }}
 	for _, c := range []struct {
 		named  *Named
 		out    string
@@ -137,6 +145,9 @@ func TestNamed(t *testing.T) {
 		{n, "ok f1 false\nok p true", 1, sandbox.Exited, wire.Failed, "", judge.FlipNotAchieved, 2},
 		{n, "ok f1 false\nok p true", 0, sandbox.Exited, wire.Unobserved, "f2 is not reported", judge.FlipNotAchieved, 2},
 		{n, "", 0, sandbox.Exited, wire.Unobserved, "f1 is not reported", judge.FlipNotAchieved, 3},
+		{n, "ok f1 error\nok f2 false\nok p expected-failure", 1, sandbox.Exited, wire.Failed, "", judge.FlipNotAchieved, 2},
+		{n, "ok f1 skipped\nok f2 false\nok p true", 1, sandbox.Exited, wire.Unobserved, "f1 is skipped, and should fail", judge.FlipNotAchieved, 2},
+		{n, "ok f1 expected-failure\nok f2 false\nok p skipped", 1, sandbox.Exited, wire.Unobserved, "f1 is marked to fail, and should fail, p is skipped, and should pass", judge.FlipNotAchieved, 3},
 		{n, "ok f1 true\nok f2 true", 0, sandbox.Exited, wire.Unobserved, "p is not reported, and should pass", judge.FlipAchieved, 1},
 		{only, "ok p true", 1, sandbox.Exited, wire.Passed, "", judge.FlipNotAchieved, 0},
 		{n, "ok f1 true\nok f2 true\nok p true", 0, sandbox.Deadline, wire.Unobserved, "did not end in its time", judge.FlipUnobservable, 0},
@@ -150,22 +161,27 @@ func TestNamed(t *testing.T) {
 			t.Errorf("evidence of %q, %d: %+v", c.out, c.code, e)
 		}
 	}
-	// Never met unless every named test passed.
+	// Never met unless every named test passed; a mark that says that it should
+	// fail is a pass where the base had it, of those that pass there.
+	statuses := []testreport.Status{testreport.Missing, testreport.Passed, testreport.Expected, testreport.Skipped, testreport.Failed, testreport.Error}
 	rapid.Check(t, func(t *rapid.T) {
-		states := map[string]string{}
+		n := &Named{Fail: []string{"f1", "f2"}, Pass: []string{"p", "x"}, Read: readOK}
+		if b := n.baseline(sandbox.Result{End: sandbox.Exited, Code: 1, Stdout: sandbox.Output{Head: []byte("ok f1 false\nok f2 error\nok p true\nok x expected-failure\n")}}); b.Status != wire.Failed {
+			t.Fatalf("base: %+v", b)
+		}
 		all := true
 		var out strings.Builder
-		for _, id := range []string{"f1", "f2", "p"} {
-			states[id] = rapid.SampledFrom([]string{"true", "false", ""}).Draw(t, id)
-			all = all && states[id] == "true"
-			if states[id] != "" {
-				fmt.Fprintf(&out, "ok %s %s\n", id, states[id])
+		for _, id := range n.ids() {
+			s := rapid.SampledFrom(statuses).Draw(t, id)
+			all = all && (s == testreport.Passed || id == "x" && s == testreport.Expected)
+			if s != testreport.Missing {
+				fmt.Fprintf(&out, "ok %s %s\n", id, s)
 			}
 		}
 		e := n.evidence(sandbox.Result{End: sandbox.Exited, Code: rapid.IntRange(0, 3).Draw(t, "code"), Stdout: sandbox.Output{Head: []byte(out.String())}})
 		v := judge.Decide(n.rule(), judge.Evidence{Provenance: judge.HostObserved, Flip: e.Flip, Tamper: judge.Tamper{Status: judge.Clean}, Measurements: e.Measurements})
 		if (v.Decision == judge.Met) != all {
-			t.Fatalf("%v: %v", states, v)
+			t.Fatalf("%s: %v", out.String(), v)
 		}
 	})
 }
@@ -178,20 +194,24 @@ func TestAdmit(t *testing.T) {
 	s.cfg.Settings.Jobs = 3
 	var running, most, released atomic.Int32
 	gate := make(chan struct{}, 1)
-	s.cfg.Admit = func(ctx context.Context, n candidate.Number) (func(), error) {
-		if n == 3 {
-			return nil, errors.New("the batch ends")
+	var asked []candidate.Number
+	s.cfg.Admit = func(n candidate.Number, _ func()) func(context.Context) (func(), error) {
+		asked = append(asked, n)
+		return func(ctx context.Context) (func(), error) {
+			if n == 3 {
+				return nil, errors.New("the batch ends")
+			}
+			gate <- struct{}{}
+			most.Store(max(most.Load(), running.Add(1)))
+			return func() { running.Add(-1); released.Add(1); <-gate }, nil
 		}
-		gate <- struct{}{}
-		most.Store(max(most.Load(), running.Add(1)))
-		return func() { running.Add(-1); released.Add(1); <-gate }, nil
 	}
 	doc := s.run(t)
 	if got := outcomes(doc); !slices.Equal(got, []candidate.Outcome{candidate.Met, candidate.Met, candidate.Cancelled}) || doc.Candidates[2].Detail != record.NotStarted {
 		t.Errorf("outcomes %v", got)
 	}
-	if most.Load() != 1 || released.Load() != 2 {
-		t.Errorf("%d at once, %d released", most.Load(), released.Load())
+	if most.Load() != 1 || released.Load() != 2 || !slices.Equal(asked, []candidate.Number{1, 2, 3}) {
+		t.Errorf("%d at once, %d released, asked in the order %v", most.Load(), released.Load(), asked)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/internal/testreport"
 	"github.com/bestof-dev/bestof/judge"
 	"github.com/bestof-dev/bestof/orchestrator/plan"
 	"github.com/bestof-dev/bestof/orchestrator/record"
@@ -21,14 +22,28 @@ import (
 // have did not pass.
 type Named struct {
 	Fail, Pass []string
-	// Read finds the results in what the test command printed: passed tells
-	// whether a test passed, reported whether it was reported at all. With a
-	// File stdout is what is in the files that it means, one after the other
-	// with a NUL between them.
-	Read func(stdout, stderr []byte) (func(id string) (passed, reported bool), error)
+	// Read finds the results in what the test command printed. With a File
+	// stdout is what is in the files that it means, one after the other with a
+	// NUL between them.
+	Read func(stdout, stderr []byte) (Reported, error)
 	// File is a pattern of worktree.CheckLeft, below the directory of the test:
 	// where the command leaves its report; "" when it prints it.
 	File string
+
+	base map[string]testreport.Status // what the baseline saw of each
+}
+
+// Reported is what a report says about a test.
+type Reported func(id string) testreport.Status
+
+// ids are all named tests.
+func (n *Named) ids() []string { return slices.Concat(n.Fail, n.Pass) }
+
+// passed reports whether a status of a test after the change is a pass. Being
+// marked to fail is one only where the base was so already: a candidate's code
+// can mark a test while it runs.
+func (n *Named) passed(id string, s testreport.Status) bool {
+	return s == testreport.Passed || s == testreport.Expected && n.base[id] == testreport.Expected && !slices.Contains(n.Fail, id)
 }
 
 // named is the plugin that stands for named tests.
@@ -68,21 +83,24 @@ func (n *Named) baseline(res sandbox.Result) verify.Base {
 		b.Reason = "its report cannot be read: " + wire.Line(err.Error(), 400)
 		return b
 	}
+	n.base = map[string]testreport.Status{}
 	var wrong []string
 	for _, id := range n.Fail {
-		switch passed, reported := result(id); {
-		case passed:
-			wrong = append(wrong, id+" passes, and should fail")
-		case !reported && res.Code == 0:
-			wrong = append(wrong, id+" is not reported")
+		n.base[id] = result(id)
+		switch s := n.base[id]; s {
+		case testreport.Failed, testreport.Error:
+		case testreport.Missing:
+			if res.Code == 0 {
+				wrong = append(wrong, id+" is not reported")
+			}
+		default:
+			wrong = append(wrong, id+" "+statusWords[s]+", and should fail")
 		}
 	}
 	for _, id := range n.Pass {
-		switch passed, reported := result(id); {
-		case !reported:
-			wrong = append(wrong, id+" is not reported, and should pass")
-		case !passed:
-			wrong = append(wrong, id+" fails, and should pass")
+		n.base[id] = result(id)
+		if s := n.base[id]; s != testreport.Passed && s != testreport.Expected {
+			wrong = append(wrong, id+" "+statusWords[s]+", and should pass")
 		}
 	}
 	switch {
@@ -94,6 +112,11 @@ func (n *Named) baseline(res sandbox.Result) verify.Base {
 		b.Status = wire.Passed
 	}
 	return b
+}
+
+var statusWords = map[testreport.Status]string{
+	testreport.Missing: "is not reported", testreport.Passed: "passes", testreport.Expected: "is marked to fail", testreport.Skipped: "is skipped",
+	testreport.Failed: "fails", testreport.Error: "fails",
 }
 
 // evidence is what one run of the test says about a candidate.
@@ -112,7 +135,7 @@ func (n *Named) evidence(res sandbox.Result) wire.Evidence {
 	}
 	count := func(ids []string) (missing int) {
 		for _, id := range ids {
-			if passed, _ := result(id); !passed {
+			if !n.passed(id, result(id)) {
 				missing++
 			}
 		}
@@ -133,13 +156,13 @@ func (n *Named) missing(res sandbox.Result) string {
 		return ""
 	}
 	var b strings.Builder
-	for _, id := range append(append([]string{}, n.Fail...), n.Pass...) {
-		switch passed, reported := result(id); {
-		case passed:
-		case reported:
-			fmt.Fprintf(&b, "%s: did not pass: %s\n", named, wire.Line(id, 400))
-		default:
+	for _, id := range n.ids() {
+		switch s := result(id); {
+		case n.passed(id, s):
+		case s == testreport.Missing:
 			fmt.Fprintf(&b, "%s: not reported: %s\n", named, wire.Line(id, 400))
+		default:
+			fmt.Fprintf(&b, "%s: did not pass: %s\n", named, wire.Line(id, 400))
 		}
 	}
 	return b.String()
@@ -152,14 +175,14 @@ func (n *Named) tests(stdout, stderr []byte) map[string]record.TestStatus {
 		return nil
 	}
 	seen := map[string]record.TestStatus{}
-	for _, id := range slices.Concat(n.Fail, n.Pass) {
-		switch passed, reported := result(id); {
-		case passed:
+	for _, id := range n.ids() {
+		switch s := result(id); {
+		case n.passed(id, s):
 			seen[id] = record.TestPassed
-		case reported:
-			seen[id] = record.TestFailed
-		default:
+		case s == testreport.Missing:
 			seen[id] = record.TestMissing
+		default:
+			seen[id] = record.TestFailed
 		}
 	}
 	return seen

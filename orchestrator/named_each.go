@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/internal/testreport"
 	"github.com/bestof-dev/bestof/judge"
 	"github.com/bestof-dev/bestof/orchestrator/plan"
 	"github.com/bestof-dev/bestof/plugin/call"
@@ -44,14 +45,42 @@ func (t *turn) tryOneByOne(ctx context.Context) error {
 }
 
 // agrees reports whether what was observed on the base is what the report said
-// of the named tests.
+// of the named tests, and by which names.
 func (n *Named) agrees(seen *verify.Results) bool {
 	if seen == nil || seen.More > 0 {
 		return false
 	}
-	each := seen.ByTest()
-	passed := func(id string) bool { return each[id] == verify.TestPassed }
-	return !slices.ContainsFunc(n.Fail, passed) && !slices.ContainsFunc(n.Pass, func(id string) bool { return !passed(id) })
+	each := observed(seen)
+	unlike := func(id string) bool {
+		ran := n.base[id] != testreport.Missing && n.base[id] != testreport.Error
+		return ran && each.Of(id) == testreport.Missing
+	}
+	return !slices.ContainsFunc(n.ids(), unlike) &&
+		!slices.ContainsFunc(n.Fail, func(id string) bool { return each.Of(id) == testreport.Passed }) &&
+		!slices.ContainsFunc(n.Pass, func(id string) bool { return !n.seen(id, each.Of(id)) })
+}
+
+// observed is an observation as a report, in which tests are found by the
+// spellings in which data sets have them.
+func observed(seen *verify.Results) *testreport.Report {
+	all := map[string]testreport.Status{}
+	for id, s := range seen.ByTest() {
+		switch s {
+		case verify.TestPassed:
+			all[id] = testreport.Passed
+		case verify.TestSkipped:
+			all[id] = testreport.Skipped
+		case verify.TestFailed:
+			all[id] = testreport.Failed
+		}
+	}
+	return testreport.From(all)
+}
+
+// seen is passed of an observation, which tells a test that is marked to fail
+// as skipped.
+func (n *Named) seen(id string, s testreport.Status) bool {
+	return n.passed(id, s) || s == testreport.Skipped && n.passed(id, testreport.Expected)
 }
 
 // oneByOneWords says what a pass of the named tests rests on, or "".
@@ -94,9 +123,9 @@ func (n *Named) unbelievable(seen verify.Base) string {
 	case seen.Results == nil:
 		return "the tests were not seen one by one: " + seen.Reason
 	}
-	each := seen.Results.ByTest()
-	for _, id := range slices.Concat(n.Fail, n.Pass) {
-		if each[id] != verify.TestPassed {
+	each := observed(seen.Results)
+	for _, id := range n.ids() {
+		if !n.seen(id, each.Of(id)) {
 			return id + " was not seen to"
 		}
 	}

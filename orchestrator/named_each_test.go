@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"testing"
 
+	"github.com/bestof-dev/bestof/internal/testreport"
 	"github.com/bestof-dev/bestof/plugin/verify"
 )
 
@@ -35,6 +36,22 @@ func TestNamedOneByOne(t *testing.T) {
 	} {
 		if got := n.agrees(c.seen); got != c.want {
 			t.Errorf("%+v: %v", c.seen, got)
+		}
+	}
+	// Go's tests are known by their bare names too, and a test that is marked to
+	// fail is told as skipped.
+	n = &Named{Fail: []string{"TestF/a_b"}, Pass: []string{"p/q.TestP", "x"}, base: map[string]testreport.Status{"TestF/a_b": testreport.Failed, "p/q.TestP": testreport.Passed, "x": testreport.Expected}}
+	for _, c := range []struct {
+		seen       verify.Results
+		base, pass bool
+	}{
+		{verify.Results{Failed: []string{"p/q.TestF/a_b"}, Passed: []string{"p/q.TestP"}, Skipped: []string{"x"}}, true, false},
+		{verify.Results{Failed: []string{"other name"}, Passed: []string{"p/q.TestP"}, Skipped: []string{"x"}}, false, false},
+		{verify.Results{Passed: []string{"p/q.TestF/a_b", "p/q.TestP"}, Skipped: []string{"x"}}, false, true},
+		{verify.Results{Passed: []string{"p/q.TestF/a_b", "x"}, Skipped: []string{"p/q.TestP"}}, false, false},
+	} {
+		if base, why := n.agrees(&c.seen), n.unbelievable(verify.Base{Results: &c.seen}); base != c.base || (why == "") != c.pass {
+			t.Errorf("%+v: agrees %v; %q", c.seen, base, why)
 		}
 	}
 }

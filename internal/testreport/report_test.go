@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -277,94 +276,6 @@ func TestFailureTexts(t *testing.T) {
 	})
 	if want := []string{"a failed 8 m<texti", fmt.Sprintf("b error %d xxxxxxx", maxText)}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v", got, err)
-	}
-}
-
-func TestJudge(t *testing.T) {
-	base := From(map[string]Status{"f": Failed, "e": Error, "p": Passed, "x": Expected, "s": Skipped})
-	after := func(pairs ...string) *Report {
-		m := map[string]Status{"f": Passed, "e": Passed, "p": Passed, "x": Expected}
-		for i := 0; i < len(pairs); i += 2 {
-			m[pairs[i]] = Status(pairs[i+1])
-			if pairs[i+1] == "" {
-				delete(m, pairs[i])
-			}
-		}
-		return From(m)
-	}
-	f2p, p2p := []string{"f", "e"}, []string{"p", "x"}
-	for _, c := range []struct {
-		name        string
-		base, after *Report
-		f2p, p2p    []string
-		want        Decision
-		invalid     bool
-		findings    int
-	}{
-		{"solved", base, after(), f2p, p2p, Solved, false, 0},
-		{"solved better than expected", base, after("x", "passed"), f2p, p2p, Solved, false, 0},
-		{"a failure stays", base, after("f", "failed"), f2p, p2p, Unsolved, false, 1},
-		{"a pass breaks", base, after("p", "failed"), f2p, p2p, Unsolved, false, 1},
-		{"hazards: missing is not a pass", base, after("f", "", "p", ""), f2p, p2p, Unsolved, false, 2},
-		{"hazards: skipped is not a pass", base, after("f", "skipped", "p", "skipped"), f2p, p2p, Unsolved, false, 2},
-		{"marked to fail is not a pass", base, after("f", "expected-failure", "p", "expected-failure"), f2p, p2p, Unsolved, false, 2},
-		{"an expected failure that errs", base, after("x", "error"), f2p, p2p, Unsolved, false, 1},
-		{"hazards: passes on the base already", base, after(), []string{"p"}, nil, Undecided, true, 1},
-		{"not seen failing on the base", base, after(), []string{"gone"}, nil, Undecided, true, 1},
-		{"skipped on the base is not failing", base, after("s", "passed"), []string{"s"}, nil, Undecided, true, 1},
-		{"not passing on the base", base, after(), f2p, []string{"f2", "e"}, Undecided, true, 2},
-		{"no base", nil, after(), f2p, p2p, Undecided, true, 0},
-		{"no report", base, nil, f2p, p2p, Undecided, false, 0},
-		{"no test is named", base, after(), nil, nil, Undecided, true, 0},
-	} {
-		v := Judge(c.base, c.after, c.f2p, c.p2p)
-		if v.Decision != c.want || v.Invalid != c.invalid || len(v.Findings) != c.findings {
-			t.Errorf("%s: %+v", c.name, v)
-		}
-	}
-}
-
-// Nothing but passes makes a pass: taking results away, or making one worse,
-// never turns a candidate into one that solved the task.
-func TestLessNeverSolves(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	all := []Status{Missing, Passed, Expected, Skipped, Failed, Error}
-	base := From(map[string]Status{"f1": Failed, "f2": Error, "p1": Passed, "p2": Expected})
-	for range 2000 {
-		results := map[string]Status{}
-		for _, id := range []string{"f1", "f2", "p1", "p2"} {
-			if s := all[rng.IntN(len(all))]; s != Missing {
-				results[id] = s
-			}
-		}
-		before := Judge(base, From(results), []string{"f1", "f2"}, []string{"p1", "p2"})
-		for id, s := range results {
-			less := maps.Clone(results)
-			if delete(less, id); s == Passed && rng.IntN(2) == 0 {
-				less[id] = Failed
-			}
-			if v := Judge(base, From(less), []string{"f1", "f2"}, []string{"p1", "p2"}); v.Decision == Solved {
-				t.Fatalf("%v without %s is solved", results, id)
-			} else if v.Passed > before.Passed {
-				t.Fatalf("%v without %s has more passes", results, id)
-			}
-		}
-		solved := results["f1"] == Passed && results["f2"] == Passed && results["p1"] == Passed && (results["p2"] == Passed || results["p2"] == Expected)
-		if (before.Decision == Solved) != solved {
-			t.Fatalf("%v: %+v", results, before)
-		}
-	}
-}
-
-func TestFindingsAreBounded(t *testing.T) {
-	var ids []string
-	results := map[string]Status{}
-	for i := range 500 {
-		ids = append(ids, fmt.Sprint("t", i))
-		results[ids[i]] = Passed
-	}
-	if v := Judge(From(results), From(nil), nil, ids); len(v.Findings) != maxFindings || v.More != 400 || v.Tests != 500 {
-		t.Errorf("%d findings and %d more of %d", len(v.Findings), v.More, v.Tests)
 	}
 }
 

@@ -117,8 +117,8 @@ func reportNames(between string) string {
 
 // readReport reads single tests off what a test command printed, or off files
 // with a NUL between them: of each the first form that has any counts.
-func readReport(formats []testreport.Format, files bool) func(stdout, stderr []byte) (func(string) (bool, bool), error) {
-	return func(stdout, _ []byte) (func(string) (bool, bool), error) {
+func readReport(formats []testreport.Format, files bool) func(stdout, stderr []byte) (orchestrator.Reported, error) {
+	return func(stdout, _ []byte) (orchestrator.Reported, error) {
 		var all *testreport.Report
 		texts := [][]byte{stdout}
 		if files {
@@ -135,10 +135,7 @@ func readReport(formats []testreport.Format, files bool) func(stdout, stderr []b
 				all.Merge(report)
 			}
 		}
-		return func(id string) (passed, reported bool) {
-			s := all.Of(id)
-			return s == testreport.Passed || s == testreport.Expected, s != testreport.Missing
-		}, nil
+		return all.Of, nil
 	}
 }
 
