@@ -20,7 +20,7 @@ type call struct {
 // readCall reads a tools/call. Without arguments they are {}.
 func readCall(msg wire.Message) (call, *wire.Error) {
 	c := call{id: msg.ID, token: msg.ProgressToken(), arguments: msg.Param("arguments")}
-	if json.Unmarshal(msg.Param("name"), &c.name) != nil || c.name == "" {
+	if c.name, _ = wire.String(msg.Param("name")); c.name == "" {
 		return c, &wire.Error{Code: wire.InvalidParams, Message: "params.name is not the name of a tool"}
 	}
 	if c.arguments == nil || string(c.arguments) == "null" {

@@ -2,17 +2,21 @@ package gateway_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -173,51 +177,109 @@ func calls(b *testing.B, server mcp.Server, arguments json.RawMessage) {
 		_, err := s.Call(context.Background(), mcp.Call{Server: "echo", Tool: "echo", Arguments: arguments})
 		return err
 	}
-	through := func(make func(n int) post) func(int) error {
-		return func(n int) error {
-			_, _, body, err := r.try(n, make(n))
-			if err == nil && !strings.Contains(body, "hello") {
-				err = fmt.Errorf("answered %s", body)
-			}
-			return err
-		}
-	}
-	sessions := map[int]map[string]string{}
-	for n := 1; n <= 8; n++ {
-		sessions[n] = r.session(n)
-	}
-	var mu sync.Mutex
-	next := 0
-	legacy := func(n int) post {
-		mu.Lock()
-		defer mu.Unlock()
-		next++
-		return callLegacy(sessions[n], fmt.Sprint(next), "mcp__echo__echo", string(arguments))
-	}
-	modern := func(int) post { return callModern("mcp__echo__echo", string(arguments)) }
-	old := http.DefaultClient
-	http.DefaultClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
-	defer func() { http.DefaultClient.CloseIdleConnections(); http.DefaultClient = old }()
 	floor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(w, r.Body)
 	}))
 	defer floor.Close()
-	bare := func(int) error {
-		resp, err := http.Post(floor.URL, "application/json", strings.NewReader(legacy(1).body))
-		if err != nil {
-			return err
+	through := func(network string, dial func(n int) *caller) func(b *testing.B) func(int) error {
+		return func(b *testing.B) func(int) error {
+			all := make([]*caller, 9)
+			for n := range all[1:] {
+				all[n+1] = dial(n + 1)
+				all[n+1].connect(b, network)
+			}
+			return func(n int) error { return all[n].call() }
 		}
-		defer resp.Body.Close()
-		_, err = io.Copy(io.Discard, resp.Body)
-		return err
+	}
+	at := func(n int) string { return strings.TrimSuffix(strings.TrimPrefix(r.access(n).URL, "http://"), "/mcp") }
+	legacy := func(n int) *caller {
+		p := callLegacy(r.session(n), "@", "mcp__echo__echo", string(arguments))
+		return newCaller(at(n), r.access(n).Token.Reveal(), p)
+	}
+	modern := func(n int) *caller {
+		return newCaller(at(n), r.access(n).Token.Reveal(), callModern("mcp__echo__echo", string(arguments)))
+	}
+	socket := func(n int) *caller {
+		c := legacy(n)
+		c.address, c.head = r.access(n).Socket, strings.Replace(c.head, c.address, "localhost", 1)
+		return c
+	}
+	bare := func(n int) *caller {
+		c := legacy(n)
+		c.address = strings.TrimPrefix(floor.URL, "http://")
+		return c
+	}
+	same := func(call func(int) error) func(*testing.B) func(int) error {
+		return func(*testing.B) func(int) error { return call }
 	}
 	for _, callers := range []int{1, 8} {
-		b.Run(fmt.Sprintf("bare-http-%d", callers), func(b *testing.B) { measure(b, callers, bare) })
-		b.Run(fmt.Sprintf("plain-%d", callers), func(b *testing.B) { measure(b, callers, plain) })
-		b.Run(fmt.Sprintf("direct-%d", callers), func(b *testing.B) { measure(b, callers, direct) })
-		b.Run(fmt.Sprintf("session-%d", callers), func(b *testing.B) { measure(b, callers, through(legacy)) })
-		b.Run(fmt.Sprintf("stateless-%d", callers), func(b *testing.B) { measure(b, callers, through(modern)) })
+		for _, way := range []struct {
+			name string
+			call func(*testing.B) func(int) error
+		}{
+			{"bare-http", through("tcp", bare)},
+			{"plain", same(plain)},
+			{"direct", same(direct)},
+			{"session", through("tcp", legacy)},
+			{"socket", through("unix", socket)},
+			{"stateless", through("tcp", modern)},
+		} {
+			b.Run(fmt.Sprintf("%s-%d", way.name, callers), func(b *testing.B) { measure(b, callers, way.call(b)) })
+		}
 	}
+}
+
+// A caller sends one request over and over on a connection that it keeps, as a
+// load generator does, so that the gateway is measured and not a client. The
+// @ in a body is replaced by a number that is new each time.
+type caller struct {
+	address, head string
+	before, after string // the @ of the body
+	count         int
+	conn          net.Conn
+	in            *bufio.Reader
+	out           []byte
+}
+
+func newCaller(address, token string, p post) *caller {
+	head := "POST /mcp HTTP/1.1\r\nHost: " + address + "\r\nAuthorization: Bearer " + token +
+		"\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
+	for k, v := range p.headers {
+		head += k + ": " + v + "\r\n"
+	}
+	c := &caller{address: address, head: head}
+	c.before, c.after, _ = strings.Cut(p.body, "@")
+	return c
+}
+
+func (c *caller) connect(b *testing.B, network string) {
+	var err error
+	if c.conn, err = net.Dial(network, c.address); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { c.conn.Close() })
+	c.in = bufio.NewReader(c.conn)
+}
+
+func (c *caller) call() error {
+	number := ""
+	if c.after != "" {
+		c.count++
+		number = strconv.Itoa(c.count)
+	}
+	c.out = fmt.Appendf(c.out[:0], "%sContent-Length: %d\r\n\r\n%s%s%s", c.head, len(c.before)+len(number)+len(c.after), c.before, number, c.after)
+	if _, err := c.conn.Write(c.out); err != nil {
+		return err
+	}
+	resp, err := http.ReadResponse(c.in, nil)
+	if err != nil {
+		return err
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && (resp.StatusCode != http.StatusOK || !bytes.Contains(body, []byte("hello"))) {
+		err = fmt.Errorf("answered %d %s", resp.StatusCode, body)
+	}
+	return err
 }
 
 // measure shares b.N calls among the callers and reports their median and
@@ -230,7 +292,7 @@ func measure(b *testing.B, callers int, call func(n int) error) {
 	}
 	close(left)
 	b.ResetTimer()
-	start := time.Now()
+	start, spent := time.Now(), processorTime()
 	var all sync.WaitGroup
 	for i := range callers {
 		all.Go(func() {
@@ -250,4 +312,15 @@ func measure(b *testing.B, callers int, call func(n int) error) {
 	slices.Sort(every)
 	b.ReportMetric(float64(every[len(every)/2].Microseconds())/1000, "p50-ms")
 	b.ReportMetric(rate, "calls/s")
+	b.ReportMetric(float64((processorTime()-spent).Nanoseconds())/1000/float64(b.N), "cpu-us/call")
+}
+
+// processorTime is what this process has used: the callers and the gateway, not
+// the server.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

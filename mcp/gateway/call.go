@@ -67,7 +67,7 @@ func (g *Gateway) call(ctx context.Context, m *member, name string, arguments js
 	}
 	ctx, cancel := g.bounded(ctx, e)
 	done := make(chan outcome, 1)
-	g.work.Go(func() {
+	g.aside(func() {
 		defer cancel()
 		defer m.meter.leave()
 		done <- d.run(ctx, arguments)

@@ -10,6 +10,7 @@ package gateway
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -71,6 +72,7 @@ type Gateway struct {
 	front   *front
 
 	work  sync.WaitGroup // calls, also those that nobody waits for
+	idle  chan func()    // takes work where a goroutine waits for some
 	ctx   context.Context
 	stop  context.CancelCauseFunc
 	ended chan struct{} // closed when work is done
@@ -85,6 +87,7 @@ type Gateway struct {
 type member struct {
 	number   int
 	token    Token
+	digest   [sha256.Size]byte // of the token
 	socket   string
 	meter    meter
 	sessions sessions
@@ -109,11 +112,12 @@ func New(c Config) (*Gateway, error) {
 	}
 	g := &Gateway{
 		upstream: c.Upstream, hooks: c.Hooks, limits: c.Limits.orDefault(), record: c.Record, run: c.Run, now: c.Now,
-		surface: s, offers: c.Offers, info: info, ended: make(chan struct{}),
+		surface: s, offers: c.Offers, info: info, idle: make(chan func()), ended: make(chan struct{}),
 	}
 	g.ctx, g.stop = context.WithCancelCause(context.Background())
 	for n := range c.Candidates {
-		g.members = append(g.members, &member{number: n + 1, token: newToken(), large: make(chan struct{}, 1)})
+		token := newToken()
+		g.members = append(g.members, &member{number: n + 1, token: token, digest: sha256.Sum256([]byte(token.v)), large: make(chan struct{}, 1)})
 	}
 	if err := g.listen(c.SocketDir); err != nil {
 		g.stop(ErrClosed)
@@ -151,6 +155,28 @@ func (g *Gateway) Close() error {
 	case <-timer.C:
 		return errors.Join(err, errors.New("mcp gateway: a call does not end; its server or hook ignores that the run is over"))
 	}
+}
+
+// aside does work in another goroutine, in one that is done with its last where
+// there is one: what a call needs of a stack is then there already.
+func (g *Gateway) aside(work func()) {
+	g.work.Add(1)
+	select {
+	case g.idle <- work:
+		return
+	default:
+	}
+	go func() {
+		for {
+			work()
+			g.work.Done()
+			select {
+			case work = <-g.idle:
+			case <-g.ctx.Done():
+				return
+			}
+		}
+	}()
 }
 
 // A Token is a candidate's secret. It does not print.

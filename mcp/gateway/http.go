@@ -1,11 +1,11 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -88,8 +88,7 @@ func (g *Gateway) member(authorization string) *member {
 	given := sha256.Sum256([]byte(strings.TrimSpace(token)))
 	var found *member
 	for _, m := range g.members {
-		own := sha256.Sum256([]byte(m.token.v))
-		if subtle.ConstantTimeCompare(given[:], own[:]) == 1 {
+		if subtle.ConstantTimeCompare(given[:], m.digest[:]) == 1 {
 			found = m
 		}
 	}
@@ -178,7 +177,11 @@ func (e *exchange) body() ([]byte, int) {
 	}
 	e.control.SetReadDeadline(time.Now().Add(bodyTime))
 	defer e.control.SetReadDeadline(time.Time{})
-	body, err := io.ReadAll(http.MaxBytesReader(e.w, e.r.Body, int64(e.g.limits.Body)))
+	var body bytes.Buffer
+	if n := e.r.ContentLength; n > 0 && n <= large {
+		body.Grow(int(n) + bytes.MinRead) // what it takes to see the end, too
+	}
+	_, err := body.ReadFrom(http.MaxBytesReader(e.w, e.r.Body, int64(e.g.limits.Body)))
 	var tooLong *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLong):
@@ -186,7 +189,7 @@ func (e *exchange) body() ([]byte, int) {
 	case err != nil:
 		return nil, http.StatusBadRequest
 	}
-	return body, 0
+	return body.Bytes(), 0
 }
 
 // modern answers by 2026-07-28: no session, and a call lives as long as its
@@ -223,7 +226,7 @@ func (e *exchange) modernCall(msg wire.Message) {
 		return
 	}
 	ctx, cancel := context.WithCancel(e.r.Context()) // ends with the connection, also at Close
-	f := newFlight(cancel)
+	f := newFlight(cancel, c.token != nil)
 	e.fly(ctx, c, f, f.land)
 	e.await(c, f)
 }
@@ -277,7 +280,7 @@ func (e *exchange) legacyCall(msg wire.Message, digest [sha256.Size]byte) {
 	}
 	ctx, cancel := context.WithCancel(e.g.ctx)
 	id := string(msg.ID)
-	f, fresh := e.session.join(id, digest, cancel)
+	f, fresh := e.session.join(id, digest, func() *flight { return newFlight(cancel, c.token != nil) })
 	if !fresh {
 		cancel()
 	}
@@ -312,7 +315,8 @@ func (e *exchange) shared(msg wire.Message) {
 	e.result(msg, e.era.List(list))
 }
 
-// fly starts the call of a request; land gets the answer, once.
+// fly makes the call of a request, aside where its progress is to be written
+// meanwhile; land gets the answer, once.
 func (e *exchange) fly(ctx context.Context, c call, f *flight, land func([]byte)) {
 	name := c.name
 	if e.part != "" {
@@ -323,12 +327,17 @@ func (e *exchange) fly(ctx context.Context, c call, f *flight, land func([]byte)
 		progress = f.report
 	}
 	g, m, era := e.g, e.m, e.era
-	g.work.Go(func() {
+	work := func() {
 		out := g.call(ctx, m, name, c.arguments, progress)
 		result := era.Call(out.result)
 		if out.err != nil {
 			result = era.ToolError(text(out.err))
 		}
 		land(wire.AppendResult(nil, c.id, result))
-	})
+	}
+	if progress != nil {
+		g.aside(work)
+		return
+	}
+	work()
 }

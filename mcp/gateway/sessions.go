@@ -77,13 +77,17 @@ type session struct {
 type flight struct {
 	digest   [sha256.Size]byte // of the request
 	cancel   context.CancelFunc
-	progress chan mcp.Progress
-	done     chan struct{} // closed when answer is there
+	progress chan mcp.Progress // nil if none is wanted
+	done     chan struct{}     // closed when answer is there
 	answer   []byte
 }
 
-func newFlight(cancel context.CancelFunc) *flight {
-	return &flight{cancel: cancel, progress: make(chan mcp.Progress, 16), done: make(chan struct{})}
+func newFlight(cancel context.CancelFunc, progress bool) *flight {
+	f := &flight{cancel: cancel, done: make(chan struct{})}
+	if progress {
+		f.progress = make(chan mcp.Progress, 16)
+	}
+	return f
 }
 
 // report passes progress on to whoever writes the stream. What nobody takes in
@@ -107,7 +111,7 @@ func (f *flight) land(answer []byte) {
 // join gives the flight of a request: the one that is there when the request
 // was sent before, a new one, or none when the id is in use for something
 // else.
-func (s *session) join(id string, digest [sha256.Size]byte, cancel context.CancelFunc) (f *flight, fresh bool) {
+func (s *session) join(id string, digest [sha256.Size]byte, begin func() *flight) (f *flight, fresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if old, ok := s.flights[id]; ok {
@@ -121,7 +125,7 @@ func (s *session) join(id string, digest [sha256.Size]byte, cancel context.Cance
 			return nil, false
 		}
 	}
-	f = newFlight(cancel)
+	f = begin()
 	f.digest = digest
 	s.flights[id] = f
 	return f, true

@@ -164,6 +164,10 @@ func (c *pipe) put(m *message) error {
 // write passes messages on. A server that has not taken one after a while is
 // ended: there is no way to take half a line back.
 func (c *pipe) write() {
+	late := time.AfterFunc(c.stuck, func() {
+		c.end(fmt.Sprintf("it had not read its input for %v", c.stuck))
+	})
+	late.Stop()
 	for {
 		select {
 		case <-c.gone:
@@ -172,9 +176,7 @@ func (c *pipe) write() {
 			if !m.state.CompareAndSwap(waiting, leaving) {
 				continue
 			}
-			late := time.AfterFunc(c.stuck, func() {
-				c.end(fmt.Sprintf("it had not read its input for %v", c.stuck))
-			})
+			late.Reset(c.stuck)
 			_, err := c.process.Stdin.Write(m.line)
 			late.Stop()
 			if err != nil {
@@ -239,6 +241,8 @@ func (c *pipe) take(line []byte) {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
 		Method *string         `json:"method"`
+		Result json.RawMessage `json:"result"`
+		Error  json.RawMessage `json:"error"`
 	}
 	if json.Unmarshal(line, &m) != nil {
 		return
@@ -248,12 +252,13 @@ func (c *pipe) take(line []byte) {
 		return
 	}
 	id, ok := ourID(m.ID)
-	var r transport.JSONRPCResponse
-	if !ok || json.Unmarshal(line, &r) != nil {
+	if !ok {
 		return
 	}
-	r.Result = bytes.Clone(r.Result)
-	r.ID = sdk.NewRequestId(id)
+	r := transport.JSONRPCResponse{JSONRPC: sdk.JSONRPC_VERSION, ID: sdk.NewRequestId(id), Result: m.Result}
+	if m.Error != nil && json.Unmarshal(m.Error, &r.Error) != nil {
+		return
+	}
 	c.deliver(id, answer{response: &r})
 }
 

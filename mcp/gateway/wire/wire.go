@@ -8,9 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
-	"unicode/utf8"
 )
 
 // Codes of JSON-RPC and of MCP 2026-07-28.
@@ -41,8 +39,7 @@ type Message struct {
 	Method string          // "" for a response
 	Params json.RawMessage // an object, or nil
 
-	params map[string]json.RawMessage
-	meta   map[string]json.RawMessage
+	params, meta object
 }
 
 // maxDepth is how deep a message may nest.
@@ -58,36 +55,36 @@ func Parse(body []byte) (Message, *Error) {
 	if err := Strict(body); err != nil {
 		return m, &Error{Code: ParseError, Message: "the message is not one JSON object: " + err.Error()}
 	}
-	fields, err := Object(body)
-	if err != nil {
+	fields, ok := members(body)
+	if !ok {
 		return m, &Error{Code: InvalidRequest, Message: "the message is not an object"}
 	}
-	if id, ok := fields["id"]; ok {
+	if id := fields.get("id"); id != nil {
 		if !idForm(id) {
 			return m, &Error{Code: InvalidRequest, Message: "id is neither a string nor a number of at most 256 bytes"}
 		}
 		m.ID = id
 	}
-	if string(fields["jsonrpc"]) != `"2.0"` {
+	if string(fields.get("jsonrpc")) != `"2.0"` {
 		return m, &Error{Code: InvalidRequest, Message: `jsonrpc is not "2.0"`}
 	}
-	method, ok := fields["method"]
-	if !ok {
-		if m.ID == nil || fields["result"] == nil && fields["error"] == nil {
+	method := fields.get("method")
+	if method == nil {
+		if m.ID == nil || fields.get("result") == nil && fields.get("error") == nil {
 			return m, &Error{Code: InvalidRequest, Message: "the message is no request, notification or response"}
 		}
 		return m, nil
 	}
-	if json.Unmarshal(method, &m.Method) != nil || m.Method == "" {
+	if m.Method, _ = String(method); m.Method == "" {
 		return m, &Error{Code: InvalidRequest, Message: "method is not a name"}
 	}
-	if params, ok := fields["params"]; ok && string(params) != "null" {
-		if m.params, err = Object(params); err != nil {
+	if params := fields.get("params"); params != nil && string(params) != "null" {
+		if m.params, ok = members(params); !ok {
 			return m, &Error{Code: InvalidParams, Message: "params is not an object"}
 		}
 		m.Params = params
-		if meta, ok := m.params["_meta"]; ok {
-			if m.meta, err = Object(meta); err != nil {
+		if meta := m.params.get("_meta"); meta != nil {
+			if m.meta, ok = members(meta); !ok {
 				return m, &Error{Code: InvalidParams, Message: "_meta is not an object"}
 			}
 		}
@@ -112,64 +109,13 @@ func Object(b []byte) (map[string]json.RawMessage, error) {
 	return m, nil
 }
 
-// Strict reports why b is not one JSON value that all parsers read alike: text
-// that is not UTF-8, a key that occurs twice in one object, or nesting that is
-// too deep.
-func Strict(b []byte) error {
-	if !utf8.Valid(b) {
-		return errors.New("it is not UTF-8")
-	}
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.UseNumber()
-	type level struct {
-		keys  map[string]bool // nil in an array
-		value bool            // the next token is the value of a key
-	}
-	var open []level
-	for first := true; first || len(open) > 0; first = false {
-		tok, err := dec.Token()
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return err
-		}
-		top := len(open) - 1
-		if key, ok := tok.(string); ok && top >= 0 && open[top].keys != nil && !open[top].value {
-			if open[top].keys[key] {
-				return fmt.Errorf("the key %s occurs twice", strconv.Quote(key[:min(len(key), 64)]))
-			}
-			open[top].keys[key], open[top].value = true, true
-			continue
-		}
-		if top >= 0 {
-			open[top].value = false
-		}
-		switch tok {
-		case json.Delim('{'):
-			open = append(open, level{keys: map[string]bool{}})
-		case json.Delim('['):
-			open = append(open, level{})
-		case json.Delim('}'), json.Delim(']'):
-			open = open[:top]
-		}
-		if len(open) > maxDepth {
-			return fmt.Errorf("it nests deeper than %d levels", maxDepth)
-		}
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("more follows the value")
-	}
-	return nil
-}
-
 // Param gives one member of the params, nil if it is not there.
-func (m Message) Param(name string) json.RawMessage { return m.params[name] }
+func (m Message) Param(name string) json.RawMessage { return m.params.get(name) }
 
 // ProgressToken is the token under which progress is asked for: a string or a
 // number, or nil.
 func (m Message) ProgressToken() json.RawMessage {
-	token := m.meta["progressToken"]
+	token := m.meta.get("progressToken")
 	if token == nil || !idForm(token) {
 		return nil
 	}
@@ -179,10 +125,7 @@ func (m Message) ProgressToken() json.RawMessage {
 // MetaVersion is the protocol version that a request of 2026-07-28 or later
 // says it speaks, "" if it says none.
 func (m Message) MetaVersion() string {
-	var v string
-	if json.Unmarshal(m.meta[metaVersion], &v) != nil {
-		return ""
-	}
+	v, _ := String(m.meta.get(metaVersion))
 	return v
 }
 

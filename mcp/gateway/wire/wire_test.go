@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/quick"
+	"unicode/utf8"
 
 	"github.com/bestof-dev/bestof/mcp"
 )
@@ -244,6 +245,72 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Strict says what a reader of the standard library's, token by token, would
+// say, and members are what it reads.
+func FuzzStrict(f *testing.F) {
+	for _, s := range []string{
+		`{"a":[1,{"b":"x\"}{"}],"\u0061b":null}`, `{"a":1,"\u0061":2}`, ` [ ] `, `{"a":{"a":{}},"b":[[],{}, -1.5e3 ,true]} `,
+		`{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6,"g":7,"h":8,"i":9,"j":10,"i":11}`, `{"\ud800":1,"\ufffd":2}`, "\"\xff\"", `{} {}`, `{"a":"\\"}`,
+		strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth), strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1),
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		err, want := Strict(b), utf8.Valid(b) && tokens(json.NewDecoder(bytes.NewReader(b)))
+		if (err == nil) != want {
+			t.Fatalf("%.200q: %v, want %t", b, err, want)
+		}
+		if err != nil {
+			return
+		}
+		o, ok := members(b)
+		var standard map[string]json.RawMessage
+		if isObject := json.Unmarshal(b, &standard) == nil && standard != nil; ok != isObject || len(o) != len(standard) {
+			t.Fatalf("%.200q: %d members, want %d", b, len(o), len(standard))
+		}
+		for name, value := range standard {
+			if !bytes.Equal(o.get(name), value) {
+				t.Errorf("%.200q: %q is %q, want %q", b, name, o.get(name), value)
+			}
+		}
+	})
+}
+
+// tokens reports whether there is one value, no deeper than maxDepth, without a
+// key twice in one object.
+func tokens(dec *json.Decoder) bool {
+	dec.UseNumber()
+	var value func(open int) bool
+	value = func(open int) bool {
+		tok, err := dec.Token()
+		d, nests := tok.(json.Delim)
+		if err != nil || !nests {
+			return err == nil
+		}
+		keys := map[string]bool{}
+		for dec.More() {
+			if d == '{' {
+				key, err := dec.Token()
+				name, ok := key.(string)
+				if err != nil || !ok || keys[name] {
+					return false
+				}
+				keys[name] = true
+			}
+			if !value(open + 1) {
+				return false
+			}
+		}
+		_, err = dec.Token()
+		return err == nil && open < maxDepth
+	}
+	if !value(0) {
+		return false
+	}
+	_, err := dec.Token()
+	return errors.Is(err, io.EOF)
 }
 
 func FuzzEvents(f *testing.F) {
