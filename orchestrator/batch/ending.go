@@ -30,14 +30,22 @@ type ending struct {
 func endingOf(doc record.Document) ending {
 	won := doc.Winner != nil
 	stopped := doc.Settings.Stop == "first" && won
+	any := func(has func(record.Candidate) bool) bool { return slices.ContainsFunc(doc.Candidates, has) }
 	has := func(o candidate.Outcome) bool {
-		return slices.ContainsFunc(doc.Candidates, func(c record.Candidate) bool { return c.Outcome == o })
+		return any(func(c record.Candidate) bool { return c.Outcome == o })
 	}
+	// A run that ended before the judge could choose says why in Withheld. One
+	// whose candidates were all refused, by a batch that drains, did not.
+	early := doc.Withheld != "" && !any(func(c record.Candidate) bool {
+		return c.Outcome == candidate.Cancelled && c.Detail != record.NotStarted
+	})
 	switch {
 	case doc.Phase != record.Finished:
 		return ending{endInterrupted, Pending, 0, doc.Reason}
-	case !doc.AnyStarted() && (doc.ExitCode == orchestrator.ExitUsage || doc.ExitCode == orchestrator.ExitNoWinner):
+	case early && !doc.AnyStarted() && (doc.ExitCode == orchestrator.ExitUsage || doc.ExitCode == orchestrator.ExitNoWinner):
 		return ending{endInvalid, Invalid, 0, doc.Reason}
+	case early && doc.ExitCode == orchestrator.ExitInfrastructure:
+		return ending{endInfrastructure, Pending, 0, infrastructureReason(doc)}
 	case has(candidate.Cancelled) && !stopped:
 		return ending{endInterrupted, Pending, 0, doc.Reason}
 	case (doc.ExitCode == orchestrator.ExitInfrastructure || has(candidate.Infrastructure)) && !stopped:

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"github.com/bestof-dev/bestof/candidate/sandbox/fake"
 	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/internal/redact"
+	"github.com/bestof-dev/bestof/internal/testreport"
 	"github.com/bestof-dev/bestof/orchestrator"
 	"github.com/bestof-dev/bestof/orchestrator/batch/progress"
 	"github.com/bestof-dev/bestof/orchestrator/batch/task"
@@ -147,8 +149,9 @@ func (s *stage) config(limits Limits) Config {
 				Repo: s.repo, Store: s.store, Sandbox: sb, Self: "/bestof", Now: time.Now, Redactor: redact.New(nil),
 				Task: spec.Task.Statement, BaseKind: worktree.BaseRev, BaseRev: spec.Commit, Timeout: time.Minute, TestLimit: time.Minute,
 				Settings: record.Settings{Candidates: len(s.agents), Test: spec.Task.Test, Expect: orchestrator.ExpectFlip, History: 1, Isolation: sb.Isolation(), Jobs: 9, Repeat: 1, Stop: "all", Network: sandbox.NetworkNone},
-				Named: &orchestrator.Named{Fail: []string{"t"}, Read: func(out, _ []byte) (func(string) (bool, bool), error) {
-					return func(string) (bool, bool) { return strings.HasPrefix(string(out), "ok 1"), len(out) > 0 }, nil
+				Named: &orchestrator.Named{Fail: []string{"t"}, Read: func(out, _ []byte) (orchestrator.Reported, error) {
+					report, err := testreport.Parse(testreport.TAP, bytes.NewReader(out))
+					return report.Of, err
 				}},
 			}
 			for i, name := range s.agents {
@@ -311,6 +314,32 @@ func TestDrain(t *testing.T) {
 	}
 	if r = s.run(s.config(Limits{Jobs: 1})); r != (Result{Reason: "done"}) || ran.Load() != 6 {
 		t.Errorf("%+v, %d candidates were run for 6, %s", r, ran.Load(), s.states())
+	}
+
+	// While the base is tested: no candidate began, and the task is still to do.
+	drain = make(chan struct{})
+	heard := make(chan struct{})
+	s = newStage(t, 1, map[string]fake.Program{"fix": writes("right\n")}, "fix")
+	s.programs["check"] = func(ctx context.Context, p *fake.Process) fake.Exit {
+		close(drain)
+		<-heard
+		return pass(ctx, p)
+	}
+	cfg = s.config(Limits{Jobs: 1})
+	publish := cfg.Publish
+	cfg.Publish = func(e progress.Event) {
+		if n, ok := e.Body.(progress.Notice); ok && strings.HasPrefix(n.Text, "finishing what runs") {
+			close(heard)
+		}
+		publish(e)
+	}
+	cfg.Drain = drain
+	if r = s.run(cfg); r.Reason != "interrupted" || r.Left != 1 {
+		t.Errorf("%+v, %s", r, s.states())
+	}
+	s.programs["check"] = pass
+	if r = s.run(s.config(Limits{Jobs: 1})); r != (Result{Reason: "done"}) {
+		t.Errorf("%+v, %s", r, s.states())
 	}
 }
 

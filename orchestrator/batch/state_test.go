@@ -141,8 +141,13 @@ func TestEnding(t *testing.T) {
 	doc := func(code int, winner *int, stop string, cs []record.Candidate) record.Document {
 		return record.Document{Phase: record.Finished, ExitCode: code, Winner: winner, Settings: record.Settings{Stop: stop}, Candidates: cs, Reason: "r"}
 	}
-	idle := doc(orchestrator.ExitUsage, nil, "all", c(candidate.Cancelled))
-	idle.Candidates[0].Detail = record.NotStarted
+	idle := func(code int, withheld string, kept ...candidate.Outcome) record.Document {
+		d := doc(code, nil, "all", c(append(kept, candidate.Cancelled)...))
+		d.Candidates[len(kept)].Detail, d.Withheld = record.NotStarted, withheld
+		return d
+	}
+	cut := doc(7, nil, "all", c(candidate.Met, candidate.Cancelled))
+	cut.Withheld = "r"
 	dead := doc(130, nil, "all", c(candidate.Met, candidate.Cancelled))
 	dead.Phase = record.Interrupted
 	for name, x := range map[string]struct {
@@ -155,7 +160,12 @@ func TestEnding(t *testing.T) {
 		"first":           {doc(0, &one, "first", c(candidate.Met, candidate.Cancelled)), ending{endJudged, Done, 1, "r"}, 1},
 		"cut off":         {doc(0, &one, "all", c(candidate.Met, candidate.Cancelled)), ending{endInterrupted, Pending, 0, "r"}, 1},
 		"killed":          {dead, ending{endInterrupted, Pending, 0, "r"}, 1},
-		"nothing decides": {idle, ending{endInvalid, Invalid, 0, "r"}, 0},
+		"nothing decides": {idle(orchestrator.ExitUsage, "r"), ending{endInvalid, Invalid, 0, "r"}, 0},
+		"passes already":  {idle(orchestrator.ExitNoWinner, "r"), ending{endInvalid, Invalid, 0, "r"}, 0},
+		"all refused":     {idle(orchestrator.ExitNoWinner, ""), ending{endInterrupted, Pending, 0, "r"}, 0},
+		"no base":         {idle(orchestrator.ExitInfrastructure, "r"), ending{endInfrastructure, Pending, 0, "r"}, 0},
+		"no base, later":  {idle(orchestrator.ExitInfrastructure, "r", candidate.Met), ending{endInfrastructure, Pending, 0, "r"}, 1},
+		"state is gone":   {cut, ending{endInterrupted, Pending, 0, "r"}, 1},
 		"host, some":      {doc(0, &one, "all", c(candidate.Met, candidate.Infrastructure)), ending{endInfrastructure, Pending, 0, "c2: d"}, 1},
 		"host, all":       {doc(7, nil, "all", nil), ending{endInfrastructure, Pending, 0, "r"}, 0},
 		"budget":          {doc(5, nil, "all", c(candidate.Cancelled)), ending{endInterrupted, Pending, 0, "r"}, 0},
