@@ -36,6 +36,7 @@ type Config struct {
 	Publish func(progress.Event) // in order, never concurrently; must not block for long
 	Drain   <-chan struct{}      // closed: what runs is finished, and nothing begins
 	Short   func() bool          // whether the disk has little room left; nil for never
+	Scratch string               // where shadows are made, for people
 }
 
 // A Result is how a start of a batch ended.
@@ -63,6 +64,7 @@ type batch struct {
 	counts  map[string]int
 	stopped bool
 	fault   error // the state cannot be kept
+	full    bool  // shadows had no room, as often as it was tried
 
 	mu    sync.Mutex // guards what follows, and keeps events in order
 	seq   int64
@@ -289,7 +291,13 @@ func (b *batch) conclude(i int, row Row, run string, e ending, status int) {
 	now := b.Clock.Now()
 	var after time.Time
 	again := e.end == endInfrastructure && e.state == Pending
-	if again && row.Failures >= b.Retries {
+	full := again && saysFull(e.reason)
+	if full {
+		b.warn(b.noRoom())
+	}
+	if full && row.Failures >= b.Retries {
+		again = false // nor would another task fare better
+	} else if again && row.Failures >= b.Retries {
 		e.state, again = Failed, false
 	} else if again {
 		after = now.Add(b.Backoff(row.Failures + 1))
@@ -299,6 +307,9 @@ func (b *batch) conclude(i int, row Row, run string, e ending, status int) {
 	b.calls <- func() {
 		if err != nil {
 			b.fault = err
+		}
+		if full && !again {
+			b.full, b.sched.draining = true, true
 		}
 		r := &b.rows[i]
 		b.counts[r.State]--
@@ -373,13 +384,18 @@ func (b *batch) notice(format string, args ...any) {
 }
 
 // tell passes on what a run says, the first time that any of them says it.
-func (b *batch) tell(task, text string) {
+func (b *batch) tell(task, text string) { b.once(text, task+": "+text) }
+
+// warn is a notice that is given once.
+func (b *batch) warn(text string) { b.once(text, text) }
+
+func (b *batch) once(text, shown string) {
 	const most = 1000
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.told[text] && len(b.told) < most {
 		b.told[text] = true
-		b.publish(progress.Notice{Text: task + ": " + text})
+		b.publish(progress.Notice{Text: shown})
 	}
 }
 
@@ -406,6 +422,8 @@ func (b *batch) result() (Result, error) {
 		r.Reason, r.ExitCode = "over budget", orchestrator.ExitOverBudget
 	case left > 0 && b.sched.late(now):
 		r.Reason, r.ExitCode = "out of time", orchestrator.ExitTimedOut
+	case left > 0 && b.full:
+		r.Reason, r.ExitCode = b.noRoom(), orchestrator.ExitInfrastructure
 	case left > 0:
 		r.Reason, r.ExitCode = "interrupted", orchestrator.ExitInterrupted
 	case b.counts[Failed] > 0:

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -293,6 +294,45 @@ func TestInfrastructure(t *testing.T) {
 	if r := s.run(s.config(Limits{Jobs: 1})); r.ExitCode != 0 || s.states() != "t1:done:1" {
 		t.Errorf("after a retry: %+v, %s", r, s.states())
 	}
+
+	// No room for shadows is no task's failure: the batch ends, what to do is said
+	// once, and it goes on from there.
+	s = newStage(t, 2, map[string]fake.Program{"frail": writes("right\n")}, "frail")
+	tries.Store(0)
+	limit = 1 << 30
+	s.sandbox = func(sb sandbox.Sandbox) sandbox.Sandbox {
+		return full{unreliable{sb, func(p string) bool { return p == "frail" && tries.Add(1) <= limit }}}
+	}
+	cfg := s.config(Limits{Jobs: 1})
+	cfg.Scratch = "/scratch"
+	const says = "the disk is full where shadows are made (/scratch): make room there, or choose another place with --work-dir"
+	if r := s.run(cfg); r.ExitCode != orchestrator.ExitInfrastructure || r.Reason != says || r.Left != 2 || strings.Contains(s.states(), Failed) {
+		t.Errorf("%+v, %s", r, s.states())
+	}
+	said := 0
+	for _, e := range s.events {
+		if n, ok := e.Body.(progress.Notice); ok && n.Text == says {
+			said++
+		}
+	}
+	if said != 1 {
+		t.Errorf("it is said %d times", said)
+	}
+	limit = 0
+	if r := s.run(s.config(Limits{Jobs: 1})); r.ExitCode != 0 || s.states() != "t1:done:1 t2:done:1" {
+		t.Errorf("with room: %+v, %s", r, s.states())
+	}
+}
+
+// full is an unreliable sandbox that has no room, which an engine says in words.
+type full struct{ unreliable }
+
+func (f full) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, error) {
+	res, err := f.unreliable.Run(ctx, spec)
+	if err != nil {
+		err = fmt.Errorf("engine: mkdir /x: %s", syscall.ENOSPC.Error())
+	}
+	return res, err
 }
 
 // TestDrain: after the first signal nothing begins; the next start goes on and

@@ -199,7 +199,7 @@ func (a *app) startBatch(ctx context.Context, p *batchPlan, state *batch.State) 
 	result, runErr := batch.Run(context.WithoutCancel(ctx), batch.Config{
 		State: state, Records: records, Turn: p.turn, NewID: func() string { return record.NewID(time.Now(), randomNumber()) },
 		Limits: p.limits, Seats: len(p.seats), Retries: p.o.retries, Backoff: backoff(p.o.wait),
-		Clock: batch.Clock{Now: time.Now, After: time.After}, Publish: watch.ofBatch(show.Publish), Drain: ctx.Done(), Short: p.short,
+		Clock: batch.Clock{Now: time.Now, After: time.After}, Publish: watch.ofBatch(show.Publish), Drain: ctx.Done(), Short: p.short, Scratch: p.site.scratch,
 	})
 	if err := show.Close(); err != nil && runErr == nil {
 		runErr = fmt.Errorf("show the batch: %w", err)
