@@ -22,22 +22,34 @@ func (c Config) kept(n candidate.Number) *record.Candidate {
 	return nil
 }
 
-// seat lets the candidate of seat i begin when it may, and live. A candidate
-// that may not begin stays queued, and the record says that it was not started.
-func (t *turn) seat(ctx context.Context, i int) candidate.Outcome {
-	n := t.Seats[i].Number
-	if c := t.kept(n); c != nil {
-		t.show(i)
-		return c.Outcome
+// ask asks whether the candidate of seat i may begin. What it returns has to be
+// called: it waits for the answer and lets the candidate live. One that may not
+// begin stays queued, and the record says that it was not started.
+func (t *turn) ask(ctx context.Context, i int) func(context.Context) candidate.Outcome {
+	if c := t.kept(t.Seats[i].Number); c != nil {
+		return func(context.Context) candidate.Outcome {
+			t.show(i)
+			return c.Outcome
+		}
 	}
+	answer := func(context.Context) (func(), error) { return func() {}, nil }
 	if t.Admit != nil {
-		release, err := t.Admit(ctx, n)
+		answer = t.Admit(t.Seats[i].Number, func() { t.goAhead(ctx, i) })
+	}
+	return func(ctx context.Context) candidate.Outcome {
+		release, err := answer(ctx)
 		if err != nil {
 			return candidate.Cancelled
 		}
 		defer release()
+		return t.seat(ctx, i)
 	}
+}
+
+// seat waits for a slot of the machine, and lets the candidate of seat i live.
+func (t *turn) seat(ctx context.Context, i int) candidate.Outcome {
 	if t.Slot != nil {
+		n := t.Seats[i].Number
 		release, err := t.Slot(ctx, func() { t.notice("%s waits: this machine runs as many candidates as it may", n.ID()) })
 		switch {
 		case ctx.Err() != nil && err != nil:

@@ -42,7 +42,8 @@ type life struct {
 	final   string              // the end of what its agent printed last, or its last message
 	answer  string              // its last message; "" where its stream has none that is known
 	tools   []string            // of those that the host offers, which it called in this round
-	network egress.Ledger       // what it asked for of the hosts, in all rounds
+	network *egress.Ledger      // what it asked for of the hosts, in all rounds
+	out     outlet              // that was opened ahead, for its first round
 	drafted *drafts             // tools that it proposes; nil when it never asked
 	blocked int                 // rounds that it owes to Stop hooks; the others are holds
 }
@@ -62,7 +63,7 @@ func (t *turn) live(ctx context.Context, i int) candidate.Outcome {
 	var end *endOfLife
 	began := t.Now()
 	for attempt := range attempts {
-		l := &life{turn: t, seat: t.Seats[i], index: i, trial: attempt, state: candidate.Queued, until: t.Now().Add(t.Timeout)}
+		l := &life{turn: t, seat: t.Seats[i], index: i, trial: attempt, state: candidate.Queued, until: t.Now().Add(t.Timeout), network: &egress.Ledger{}}
 		end = l.attempt(ctx, attempt)
 		if end.outcome != candidate.Infrastructure || ctx.Err() != nil {
 			break
@@ -223,22 +224,15 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 	lines := &activity{now: l.Now, show: func(text string) { l.emit(event.Activity{Number: n, Text: text}) }}
 	used, before := l.metering()
 	clean := l.Redactor.Writer(multi{log, lines, used})
-	unit := agentUnit{
-		Agent: l.seat.Agent, Root: shadow.Root(), WorkDir: l.Repo.Prefix(), Home: shadow.Home(), Enter: sandbox.Entry(shadow.Enter()), Seen: l.seen(), Self: l.Self,
-		Network: agentNetwork(l.Settings.Network), Ports: portsOf(l.ports, n), Timeout: max(l.until.Sub(l.Now()), time.Second),
-		Brief: candidate.Brief{
-			Task: l.Task, Context: l.brief(), Test: l.Settings.Test, Protected: l.snapshotSettings().Protect, Number: l.seat.Number,
-			Candidates: len(l.Seats), Round: l.round, Correction: correction,
-		},
-	}
-	if unit.Tools, err = l.offered.access(l.seat, unit.Network, sandbox.Spec{Root: unit.Root, Home: unit.Home, Seen: unit.Seen}.Place().Home); err != nil {
+	unit, err := l.unit(l.seat, shadow, l.out, l.network)
+	if err != nil {
 		return false, lifeEnds(candidate.Infrastructure, "%v", err)
 	}
-	if unit.Network == sandbox.NetworkNone {
-		online := l.Settings.Network != sandbox.Network(agent.NetworkGateway)
-		if unit.Out, err = l.openOutlet(l.seat.Number.ID(), l.seat.Reach, l.seat.Agent.Forward, online, &l.network); err != nil {
-			return false, lifeEnds(candidate.Infrastructure, "%v", err)
-		}
+	l.out = outlet{} // a later round has its own
+	unit.Timeout = max(l.until.Sub(l.Now()), time.Second)
+	unit.Brief = candidate.Brief{
+		Task: l.Task, Context: l.brief(), Test: l.Settings.Test, Protected: l.snapshotSettings().Protect, Number: l.seat.Number,
+		Candidates: len(l.Seats), Round: l.round, Correction: correction,
 	}
 	leave := l.atBench(ctx, shadow)
 	res, err := unit.run(ctx, l.box(l.seat.Number, phaseAgent), clean, l.startedProcess)
@@ -253,11 +247,11 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 		}
 	}
 	suspicious, watchErr := l.watch.leave(context.WithoutCancel(ctx), n)
-	tools, reached := l.usedTools(l.index), networkUses(&l.network)
+	tools, reached := l.usedTools(l.index), networkUses(l.network)
 	spent := before.Add(used.end()).record()
 	l.record(l.index, func(c *record.Candidate) {
 		c.Rounds, c.Processes, c.Tools, c.Network, c.Usage = l.round+1, nil, tools, reached, spent
-		c.AgentEnd = &record.AgentEnd{End: res.End, Code: res.Code, Signal: res.Signal, Reason: l.Redactor.String(res.Reason)}
+		c.AgentEnd = &record.AgentEnd{End: res.End, Code: res.Code, Signal: res.Signal, Reason: l.Redactor.String(res.Reason), Warm: res.Warm}
 	})
 	switch {
 	case len(suspicious) > 0:
@@ -279,6 +273,23 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 		return false, lifeEnds(candidate.AgentFailed, "%s", res.Reason)
 	}
 	return res.End == sandbox.Deadline, nil
+}
+
+// unit is a seat's, but for its time and what its agent is told: all that it
+// reaches, through an outlet that was opened before or a new one of the ledger's.
+func (t *turn) unit(seat Seat, shadow *worktree.Shadow, out outlet, ledger *egress.Ledger) (u agentUnit, err error) {
+	u = agentUnit{
+		Agent: seat.Agent, Root: shadow.Root(), WorkDir: t.Repo.Prefix(), Home: shadow.Home(), Enter: sandbox.Entry(shadow.Enter()), Seen: t.seen(), Self: t.Self,
+		Network: agentNetwork(t.Settings.Network), Ports: portsOf(t.ports, int(seat.Number)), Out: out,
+	}
+	if u.Tools, err = t.offered.access(seat, u.Network, sandbox.Spec{Root: u.Root, Home: u.Home, Seen: u.Seen}.Place().Home); err != nil {
+		return u, err
+	}
+	if u.Network == sandbox.NetworkNone && out.proxy == nil {
+		online := t.Settings.Network != sandbox.Network(agent.NetworkGateway)
+		u.Out, err = t.openOutlet(seat.Number.ID(), seat.Reach, seat.Agent.Forward, online, ledger)
+	}
+	return u, err
 }
 
 // keepChange writes the change into the record: its description, its patch and

@@ -194,20 +194,24 @@ func TestAdmit(t *testing.T) {
 	s.cfg.Settings.Jobs = 3
 	var running, most, released atomic.Int32
 	gate := make(chan struct{}, 1)
-	s.cfg.Admit = func(ctx context.Context, n candidate.Number) (func(), error) {
-		if n == 3 {
-			return nil, errors.New("the batch ends")
+	var asked []candidate.Number
+	s.cfg.Admit = func(n candidate.Number, _ func()) func(context.Context) (func(), error) {
+		asked = append(asked, n)
+		return func(ctx context.Context) (func(), error) {
+			if n == 3 {
+				return nil, errors.New("the batch ends")
+			}
+			gate <- struct{}{}
+			most.Store(max(most.Load(), running.Add(1)))
+			return func() { running.Add(-1); released.Add(1); <-gate }, nil
 		}
-		gate <- struct{}{}
-		most.Store(max(most.Load(), running.Add(1)))
-		return func() { running.Add(-1); released.Add(1); <-gate }, nil
 	}
 	doc := s.run(t)
 	if got := outcomes(doc); !slices.Equal(got, []candidate.Outcome{candidate.Met, candidate.Met, candidate.Cancelled}) || doc.Candidates[2].Detail != record.NotStarted {
 		t.Errorf("outcomes %v", got)
 	}
-	if most.Load() != 1 || released.Load() != 2 {
-		t.Errorf("%d at once, %d released", most.Load(), released.Load())
+	if most.Load() != 1 || released.Load() != 2 || !slices.Equal(asked, []candidate.Number{1, 2, 3}) {
+		t.Errorf("%d at once, %d released, asked in the order %v", most.Load(), released.Load(), asked)
 	}
 }
 

@@ -173,7 +173,7 @@ func (b *bench) kernel() (k *kernel.Kernel, leave []func(), err error) {
 	var out outlet
 	if spec.Network == sandbox.NetworkNone {
 		online := b.Settings.Network != sandbox.Network(agent.NetworkGateway)
-		if out, err = b.openOutlet(b.seat.Number.ID()+"-k", b.seat.Reach, nil, online, &b.network); err != nil {
+		if out, err = b.openOutlet(b.seat.Number.ID()+"-k", b.seat.Reach, nil, online, b.network); err != nil {
 			remove()
 			ended()
 			return nil, nil, err

@@ -1,8 +1,12 @@
 package orchestrator
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -78,18 +82,19 @@ func (w *warming) Warm(_ context.Context, s sandbox.Spec) func() {
 	}
 }
 
-// While a candidate works, what the next one in its slot needs is begun, with
-// the very paths that it then has; each that was begun is dropped.
+// What the first candidate needs is begun before it, and while one works, what
+// the next one in its slot needs, with the very paths that it then has; each that
+// was begun is dropped.
 func TestWarm(t *testing.T) {
 	w := &warming{told: make(chan struct{}, 10)}
-	waits := 2 // two of three candidates are followed by another
+	waits := []int{2, 1, 0} // for its own and the next one's, the next one's, and nothing
 	w.Sandbox = fake.New(sandbox.Options{}, map[string]fake.Program{
 		"check": check, self: plugin, "bad": writes("worse\n"),
 		"fix": func(ctx context.Context, p *fake.Process) fake.Exit {
-			if waits > 0 {
-				waits--
+			for range waits[0] {
 				<-w.told
 			}
+			waits = waits[1:]
 			return writes("right\n")(ctx, p)
 		},
 	})
@@ -99,38 +104,104 @@ func TestWarm(t *testing.T) {
 	if got := outcomes(doc); !slices.Equal(got, []candidate.Outcome{candidate.Met, candidate.Met, candidate.Met}) {
 		t.Errorf("outcomes %v", got)
 	}
-	if len(w.begun) != 2 || w.dropped != 2 {
+	if len(w.begun) != 3 || w.dropped != 3 {
 		t.Errorf("%d were begun, %d dropped", len(w.begun), w.dropped)
 	}
-	for _, spec := range w.begun {
-		if spec.Labels["bestof.phase"] != "agent" || spec.Labels["bestof.candidate"] == "" || spec.Labels["bestof.candidate"] == "c1" {
-			t.Errorf("it has the labels %v", spec.Labels)
-		}
-		if !slices.ContainsFunc(w.Runs(), func(r sandbox.Spec) bool {
-			return r.Argv[0] == "fix" && r.Root == spec.Root && r.Home == spec.Home && r.Network == spec.Network && slices.Equal(r.Binds, spec.Binds) && r.Seen == spec.Seen
-		}) {
-			t.Errorf("no candidate ran with the paths of %+v", spec)
-		}
-	}
+	w.fits(t)
 	if m := w.Misuse(); len(m) > 0 {
 		t.Errorf("the sandbox was misused: %s", strings.Join(m, "; "))
 	}
 }
 
-// A container cannot be begun for who reaches hosts: it would be another one
-// than the candidate needs.
+// fits fails the test when something was begun that is not what its candidate
+// then ran in.
+func (w *warming) fits(t *testing.T) {
+	t.Helper()
+	for _, spec := range w.begun {
+		if spec.Labels["bestof.phase"] != "agent" || spec.Labels["bestof.candidate"] == "" {
+			t.Errorf("it has the labels %v", spec.Labels)
+		}
+		if !slices.ContainsFunc(w.Runs(), func(r sandbox.Spec) bool {
+			return r.Argv[0] == "fix" && r.Root == spec.Root && r.Home == spec.Home && r.Network == spec.Network && slices.Equal(r.Binds, spec.Binds) &&
+				slices.Equal(r.Forwards, spec.Forwards) && r.Seen == spec.Seen
+		}) {
+			t.Errorf("no candidate ran with the paths of %+v", spec)
+		}
+	}
+}
+
+// Who reaches hosts has its own sockets from the beginning, of its container and
+// of its record; what nobody came to use is closed.
 func TestWarmWithAProxy(t *testing.T) {
+	for _, stop := range []string{"", "first"} {
+		w := &warming{told: make(chan struct{}, 10)}
+		w.Sandbox = fake.New(sandbox.Options{}, map[string]fake.Program{
+			"check": check, self: plugin,
+			"fix": func(ctx context.Context, p *fake.Process) fake.Exit {
+				if strings.HasSuffix(p.Spec.Root, "/c1/root") {
+					<-w.told // its own
+					<-w.told
+				}
+				c, err := net.Dial("unix", p.Spec.Forwards[0].Socket)
+				if err != nil {
+					return fake.Exit{Code: 1}
+				}
+				defer c.Close()
+				fmt.Fprintf(c, "CONNECT elsewhere.example:443 HTTP/1.1\r\nHost: elsewhere.example\r\n\r\n")
+				bufio.NewReader(c).ReadString('\n')
+				return writes("right\n")(ctx, p)
+			},
+		})
+		s := newStage(t, w, "fix", "fix")
+		s.cfg.Settings.Jobs, s.cfg.Settings.Warm, s.cfg.Settings.Stop = 1, true, stop
+		for i := range s.cfg.Seats {
+			s.cfg.Seats[i].Reach = []hosts.Rule{{Name: "api.example.com"}}
+		}
+		doc := s.run(t)
+		if len(w.begun) != 2 || w.dropped != 2 || w.begun[0].Forwards[0].Socket == w.begun[1].Forwards[0].Socket {
+			t.Fatalf("%d were begun, %d dropped: %+v", len(w.begun), w.dropped, w.begun)
+		}
+		for i, spec := range w.begun {
+			if _, err := os.Stat(spec.Forwards[0].Socket); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s is left (%v)", spec.Forwards[0].Socket, err)
+			}
+			ran := stop == "" || i == 0
+			if uses := doc.Candidates[i].Network; (len(uses) == 1 && uses[0].Host == "elsewhere.example" && !uses[0].Allowed) != ran {
+				t.Errorf("the record of candidate %d has %+v", i+1, uses)
+			}
+		}
+		if stop == "" {
+			w.fits(t)
+		}
+	}
+}
+
+// A candidate that another limit keeps waiting is made ready when it is said to
+// come soon, and the first one before it is asked for.
+func TestWarmWhenAdmitted(t *testing.T) {
 	w := &warming{told: make(chan struct{}, 10)}
 	w.Sandbox = fake.New(sandbox.Options{}, map[string]fake.Program{"check": check, self: plugin, "fix": writes("right\n")})
-	s := newStage(t, w, "fix", "fix")
-	s.cfg.Settings.Jobs, s.cfg.Settings.Warm = 1, true
-	for i := range s.cfg.Seats {
-		s.cfg.Seats[i].Reach = []hosts.Rule{{Name: "api.example.com"}}
+	s := newStage(t, w, "fix", "fix", "fix")
+	s.cfg.Settings.Jobs, s.cfg.Settings.Warm = 3, true
+	s.cfg.Admit = func(n candidate.Number, soon func()) func(context.Context) (func(), error) {
+		return func(context.Context) (func(), error) {
+			if n == 2 {
+				soon()
+				soon() // may be said again
+			}
+			return func() {}, nil
+		}
 	}
-	doc := s.run(t)
-	if got := outcomes(doc); !slices.Equal(got, []candidate.Outcome{candidate.Met, candidate.Met}) || len(w.begun) > 0 {
-		t.Errorf("outcomes %v, %d were begun", got, len(w.begun))
+	s.run(t)
+	var begun []string
+	for _, spec := range w.begun {
+		begun = append(begun, spec.Labels["bestof.candidate"])
 	}
+	slices.Sort(begun)
+	if !slices.Equal(begun, []string{"c1", "c2"}) || w.dropped != 2 {
+		t.Errorf("%v were begun, %d dropped", begun, w.dropped)
+	}
+	w.fits(t)
 }
 
 // What was begun for candidates that never come to work is dropped too, and
@@ -142,6 +213,7 @@ func TestWarmIsDropped(t *testing.T) {
 			"check": check, self: plugin,
 			"fix": func(ctx context.Context, p *fake.Process) fake.Exit {
 				if on {
+					<-w.told // its own
 					<-w.told
 				}
 				return writes("right\n")(ctx, p)
@@ -153,7 +225,7 @@ func TestWarmIsDropped(t *testing.T) {
 		if doc.Winner == nil || *doc.Winner != 1 {
 			t.Errorf("warm %v: winner %v: %s", on, doc.Winner, doc.Reason)
 		}
-		if want := map[bool]int{true: 1}[on]; len(w.begun) != want || w.dropped != want {
+		if want := map[bool]int{true: 2}[on]; len(w.begun) != want || w.dropped != want {
 			t.Errorf("warm %v: %d were begun, %d dropped", on, len(w.begun), w.dropped)
 		}
 	}

@@ -113,11 +113,13 @@ type Config struct {
 
 	// For whoever starts many runs.
 
-	// Admit is asked before each candidate begins, and returns when it may;
-	// release is called when it is done. Its error keeps the candidate from
-	// beginning. Candidates of several runs can share a limit by it, besides
-	// Settings.Jobs. It may be nil.
-	Admit func(ctx context.Context, n candidate.Number) (release func(), err error)
+	// Admit is asked for each candidate, in the order of the seats. What it
+	// returns is called at once, and returns when the candidate may begin;
+	// release is called when it is done, and its error keeps the candidate from
+	// beginning. Meanwhile soon may be called, without waiting for it: the
+	// candidate is among those that begin next. Candidates of several runs can
+	// share a limit by it, besides Settings.Jobs. It may be nil.
+	Admit func(n candidate.Number, soon func()) (answer func(context.Context) (release func(), err error))
 	// Slot is asked after Admit, in the same way, for a limit that other
 	// processes share. It calls waits when the candidate has to wait, and may be
 	// nil.
@@ -297,6 +299,8 @@ func (t *turn) run(ctx context.Context) *ending {
 		return cmp.Or(t.baseIntact(), end)
 	}
 	t.openTools(ctx, connected())
+	t.firstAhead(ctx)
+	defer t.forgo()
 	if end := t.askBefore(ctx); end != nil {
 		return end
 	}
@@ -461,9 +465,10 @@ func (t *turn) tryCandidates(ctx context.Context) *ending {
 	var group errgroup.Group
 	group.SetLimit(t.Settings.Jobs)
 	for i := range t.Seats {
+		begin := t.ask(ctx, i)
 		group.Go(func() error { // errgroup for its limit alone
-			t.goAhead(ctx, i)
-			outcome := t.seat(ctx, i)
+			t.goAhead(ctx, i+t.Settings.Jobs)
+			outcome := begin(ctx)
 			if t.Settings.Stop == "first" && outcome == candidate.Met {
 				stop(errWinnerFound)
 			}

@@ -49,13 +49,20 @@ func (u agentUnit) run(ctx context.Context, sb sandbox.Sandbox, log io.Writer, s
 	if err := seed(u.Enter.Host+u.Home, inv.Files); err != nil {
 		return sandbox.Result{}, fmt.Errorf("seed the candidate's home: %w", err)
 	}
-	spec := sandbox.Spec{
-		Argv: inv.Argv, Root: u.Root, WorkDir: u.WorkDir, Home: u.Home, Enter: u.Enter, Seen: u.Seen, Env: inv.Env, PassEnv: inv.PassEnv, Stdin: inv.Stdin,
-		Binds: append([]sandbox.Bind{{Source: u.Self, Target: u.Self}}, u.Tools.Binds...), Network: u.Network, Ports: u.Ports,
-		Timeout: u.Timeout, Log: log, Started: started,
-	}
-	u.Out.give(&spec)
+	spec := u.spec(inv)
+	spec.Log, spec.Started = log, started
 	return sb.Run(ctx, spec)
+}
+
+// spec is a run of what was planned. All that its container is made of is of
+// the unit, so one can be begun before anything is planned.
+func (u agentUnit) spec(inv agent.Invocation) sandbox.Spec {
+	s := sandbox.Spec{
+		Argv: inv.Argv, Root: u.Root, WorkDir: u.WorkDir, Home: u.Home, Enter: u.Enter, Seen: u.Seen, Env: inv.Env, PassEnv: inv.PassEnv, Stdin: inv.Stdin,
+		Binds: append([]sandbox.Bind{{Source: u.Self, Target: u.Self}}, u.Tools.Binds...), Network: u.Network, Ports: u.Ports, Timeout: u.Timeout,
+	}
+	u.Out.give(&s)
+	return s
 }
 
 // seed writes files below home, never through a link that leads out of it.

@@ -6,7 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bestof-dev/bestof/candidate/agent"
 	"github.com/bestof-dev/bestof/candidate/sandbox"
+	"github.com/bestof-dev/bestof/candidate/sandbox/egress"
 	"github.com/bestof-dev/bestof/worktree"
 )
 
@@ -35,42 +37,77 @@ type aheads struct {
 	made map[int]*ahead
 }
 
-// An ahead is a candidate's shadow, and a container for its agent.
+// An ahead is a candidate's shadow, its way to the hosts that it reaches, and a
+// container for its agent.
 type ahead struct {
 	ready  chan struct{} // closed when the rest is set
 	shadow *worktree.Shadow
+	out    outlet
 	drop   func()
 }
 
-// goAhead makes, while candidate i works, what the one needs that follows it in
-// its slot. A candidate with tools gets its container when it works.
+// forgo ends what was not used. What was is its candidate's to end.
+func (a *ahead) forgo() error {
+	a.drop()
+	return a.out.close()
+}
+
+// note keeps what is made for seat i. The caller holds the lock.
+func (a *aheads) note(i int, one *ahead) {
+	if a.made == nil {
+		a.made = map[int]*ahead{}
+	}
+	a.made[i] = one
+}
+
+// warms reports whether anything is made ahead in this run.
+func (t *turn) warms() bool {
+	_, can := t.Sandbox.(warmer)
+	return t.Settings.Warm && can
+}
+
+// firstAhead makes what the candidates need that begin as soon as the run's
+// plugins said what they say before it: one, where a task of a batch has the
+// place of one.
+func (t *turn) firstAhead(ctx context.Context) {
+	first := t.Settings.Jobs
+	if t.Admit != nil {
+		first = 1
+	}
+	for i, s := range t.Seats {
+		if first > 0 && t.kept(s.Number) == nil {
+			t.goAhead(ctx, i)
+			first--
+		}
+	}
+}
+
+// goAhead makes what candidate i needs before it is its turn, once.
 func (t *turn) goAhead(ctx context.Context, i int) {
-	next := i + t.Settings.Jobs
-	if _, can := t.Sandbox.(warmer); !t.Settings.Warm || !can || next >= len(t.Seats) || t.offersTools() {
+	if !t.warms() || i >= len(t.Seats) || t.kept(t.Seats[i].Number) != nil {
 		return
 	}
 	a := &ahead{ready: make(chan struct{}), drop: func() {}}
 	t.aheads.mu.Lock()
 	defer t.aheads.mu.Unlock()
-	if t.aheads.made == nil {
-		t.aheads.made = map[int]*ahead{}
+	if _, there := t.aheads.made[i]; there {
+		return
 	}
-	t.aheads.made[next] = a
+	t.aheads.note(i, a)
 	go func() {
 		defer close(a.ready)
-		seat := t.Seats[next]
+		seat := t.Seats[i]
 		sh, err := t.work.NewShadow(ctx, t.base, seat.Number.ID())
 		if err != nil {
 			return // its own attempt says why
 		}
 		a.shadow = sh
-		if len(seat.Reach) > 0 {
-			return // its sockets, which a container has to be made with, are opened when it works
+		unit, err := t.unit(seat, sh, outlet{}, &egress.Ledger{})
+		if err != nil {
+			return
 		}
-		a.drop = t.box(seat.Number, phaseAgent).(labelled).Warm(ctx, sandbox.Spec{
-			Argv: []string{"-"}, Root: sh.Root(), Home: sh.Home(), Enter: sandbox.Entry(sh.Enter()), Seen: t.seen(),
-			Binds: []sandbox.Bind{{Source: t.Self, Target: t.Self}}, Network: agentNetwork(t.Settings.Network), Timeout: time.Second,
-		})
+		a.out, unit.Timeout = unit.Out, time.Second
+		a.drop = t.box(seat.Number, phaseAgent).(labelled).Warm(ctx, unit.spec(agent.Invocation{Argv: []string{"-"}}))
 	}()
 }
 
@@ -78,7 +115,7 @@ func (t *turn) goAhead(ctx context.Context, i int) {
 func (t *turn) taken(i int) *ahead {
 	t.aheads.mu.Lock()
 	a := t.aheads.made[i]
-	delete(t.aheads.made, i)
+	t.aheads.note(i, nil) // nothing is made for it any more
 	t.aheads.mu.Unlock()
 	if a != nil {
 		<-a.ready
@@ -90,17 +127,28 @@ func (t *turn) taken(i int) *ahead {
 func (t *turn) forgo() {
 	for i := range t.Seats {
 		if a := t.taken(i); a != nil {
-			a.drop()
+			t.endAhead(a)
 		}
 	}
 }
 
-// newShadow makes the candidate's shadow, or takes the one that was made ahead.
-// The returned function ends what was begun with it and not used.
-func (l *life) newShadow(ctx context.Context, name string) (*worktree.Shadow, func(), error) {
-	if a := l.taken(l.index); a != nil && a.shadow != nil {
-		return a.shadow, a.drop, nil
+func (t *turn) endAhead(a *ahead) {
+	if err := a.forgo(); err != nil {
+		t.notice("what was begun for a candidate did not end well: %v", err)
 	}
-	sh, err := l.work.NewShadow(ctx, l.base, name)
-	return sh, func() {}, err
+}
+
+// newShadow makes the candidate's shadow, or takes the one that was made ahead,
+// with the rest that was. The returned function ends what was begun with it and
+// not used.
+func (l *life) newShadow(ctx context.Context, name string) (*worktree.Shadow, func(), error) {
+	a := l.taken(l.index)
+	if a == nil || a.shadow == nil {
+		sh, err := l.work.NewShadow(ctx, l.base, name)
+		return sh, func() {}, err
+	}
+	if l.out = a.out; a.out.ledger != nil {
+		l.network = a.out.ledger
+	}
+	return a.shadow, func() { l.endAhead(a) }, nil
 }

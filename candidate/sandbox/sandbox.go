@@ -148,6 +148,7 @@ type Result struct {
 	Duration time.Duration
 	Reason   string // for NotRun: one line for people
 	OOM      bool   // the kernel's memory killer is known to have acted
+	Warm     bool   // what it ran in was begun before Run was called
 }
 
 // OK reports whether the program ended by itself with status 0.

@@ -165,6 +165,8 @@ func (b *batch) decide() {
 				b.end()
 				continue
 			}
+		case wait:
+			b.announce()
 		}
 		var alarm <-chan time.Time
 		if !d.until.IsZero() && d.act == wait {
@@ -201,7 +203,7 @@ func (b *batch) end() {
 
 // answer tells a candidate that asked whether it may begin.
 func (b *batch) answer(d decision, err error) {
-	reply := b.sched.tasks[d.task].replies[d.candidate]
+	reply := b.sched.tasks[d.task].replies[d.candidate].reply
 	delete(b.sched.tasks[d.task].replies, d.candidate)
 	if err == nil {
 		b.sched.admitted(d.task, d.candidate)
@@ -211,33 +213,42 @@ func (b *batch) answer(d decision, err error) {
 	reply <- err
 }
 
-// admitFor is what the runs of a task ask before each candidate.
-func (b *batch) admitFor(i int) func(context.Context, candidate.Number) (func(), error) {
-	return func(ctx context.Context, number candidate.Number) (func(), error) {
+// admitFor is what the runs of a task ask for each candidate.
+func (b *batch) admitFor(i int) func(candidate.Number, func()) func(context.Context) (func(), error) {
+	return func(number candidate.Number, soon func()) func(context.Context) (func(), error) {
 		n := int(number)
 		reply := make(chan error, 1)
 		b.calls <- func() {
 			b.sched.asked(i, n)
 			if b.sched.tasks[i].replies == nil {
-				b.sched.tasks[i].replies = map[int]chan error{}
+				b.sched.tasks[i].replies = map[int]request{}
 			}
-			b.sched.tasks[i].replies[n] = reply
+			b.sched.tasks[i].replies[n] = request{reply: reply, soon: soon}
 		}
-		select {
-		case err := <-reply:
-			return func() { b.calls <- func() { b.sched.released(i, n) } }, err
-		case <-ctx.Done():
-			gone := make(chan struct{})
-			b.calls <- func() {
-				// It may have been admitted meanwhile.
-				b.sched.answered(i, n)
-				delete(b.sched.tasks[i].replies, n)
-				b.sched.released(i, n)
-				close(gone)
+		return func(ctx context.Context) (func(), error) {
+			select {
+			case err := <-reply:
+				return func() { b.calls <- func() { b.sched.released(i, n) } }, err
+			case <-ctx.Done():
+				gone := make(chan struct{})
+				b.calls <- func() {
+					// It may have been admitted meanwhile.
+					b.sched.answered(i, n)
+					delete(b.sched.tasks[i].replies, n)
+					b.sched.released(i, n)
+					close(gone)
+				}
+				<-gone
+				return nil, context.Cause(ctx)
 			}
-			<-gone
-			return nil, context.Cause(ctx)
 		}
+	}
+}
+
+// announce tells those that will be admitted next, once there is room.
+func (b *batch) announce() {
+	for _, c := range b.sched.coming(b.sched.limits.slots()) {
+		b.sched.tasks[c.task].replies[c.candidate].soon()
 	}
 }
 

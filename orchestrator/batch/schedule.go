@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -50,12 +51,18 @@ const (
 // A taskState is what the scheduler knows of a task.
 type taskState struct {
 	phase   phase
-	image   string             // of its containers, where it names one
-	since   int                // when it was opened, among the tasks
-	after   time.Time          // it is not opened before
-	asking  []int              // candidates that want to begin, in the order in which they asked
-	running map[int]running    // by candidate
-	replies map[int]chan error // to those that ask
+	image   string          // of its containers, where it names one
+	since   int             // when it was opened, among the tasks
+	after   time.Time       // it is not opened before
+	asking  []int           // candidates that want to begin, in the order in which they asked
+	running map[int]running // by candidate
+	replies map[int]request // of those that ask
+}
+
+// A request is how a candidate that asks is answered.
+type request struct {
+	reply chan error
+	soon  func() // that it is among the next ones; may be called again
 }
 
 // running is a candidate that runs.
@@ -154,6 +161,30 @@ func (s *schedule) fairest() (best int, found bool) {
 		}
 	}
 	return best, found
+}
+
+// A turn is a candidate of a task.
+type turn struct{ task, candidate int }
+
+// coming are the candidates that ask and are admitted next if none ends, at most n.
+func (s *schedule) coming(n int) (next []turn) {
+	if s.draining {
+		return nil
+	}
+	then := schedule{tasks: slices.Clone(s.tasks)}
+	for i := range then.tasks {
+		then.tasks[i].running = maps.Clone(then.tasks[i].running)
+	}
+	for len(next) < n {
+		i, ok := then.fairest()
+		if !ok {
+			break
+		}
+		t := &then.tasks[i]
+		next = append(next, turn{i, t.asking[0]})
+		t.running[t.asking[0]], t.asking = running{}, t.asking[1:]
+	}
+	return next
 }
 
 // first is the task that is opened next. When the disk is short it is one of

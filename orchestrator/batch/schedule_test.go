@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -18,8 +19,8 @@ func newSchedule(n int, limits Limits) *schedule {
 // TestScheduleLaws runs random batches on the scheduler alone. Whatever
 // happens: never more run than may; the budget's commitments never exceed it;
 // no task is opened while an open one asks; of the tasks that ask, the one that
-// goes next has the fewest running; nothing is left unasked at the end; and
-// there is an end.
+// goes next has the fewest running; who is admitted was said to come next;
+// nothing is left unasked at the end; and there is an end.
 func TestScheduleLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tasks, seats := rapid.IntRange(0, 6).Draw(t, "tasks"), rapid.IntRange(1, 5).Draw(t, "seats")
@@ -35,7 +36,24 @@ func TestScheduleLaws(t *testing.T) {
 			if steps > 2000 {
 				t.Fatal("no end")
 			}
+			most := rapid.IntRange(1, 8).Draw(t, "most")
+			coming := s.coming(most)
+			asks := 0
+			for i := range s.tasks {
+				asks += len(s.tasks[i].asking)
+			}
+			for i, c := range coming {
+				if !slices.Contains(s.tasks[c.task].asking, c.candidate) || slices.Contains(coming[:i], c) {
+					t.Fatalf("%+v are said to come", coming)
+				}
+			}
+			if want := min(most, asks); len(coming) != want && !s.draining {
+				t.Fatalf("%d come of %d that ask, at most %d", len(coming), asks, most)
+			}
 			d := s.next(now)
+			if d.act == admit && coming[0] != (turn{d.task, d.candidate}) {
+				t.Fatalf("%+v is admitted, %+v was to come", d, coming)
+			}
 			asking := false
 			for i := range s.tasks {
 				asking = asking || len(s.tasks[i].asking) > 0

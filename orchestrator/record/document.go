@@ -209,6 +209,7 @@ type AgentEnd struct {
 	Code   int         `json:"code"`
 	Signal int         `json:"signal,omitempty"`
 	Reason string      `json:"reason,omitempty"`
+	Warm   bool        `json:"warm,omitempty"` // its container was begun while another candidate worked
 }
 
 // Tools is what a run offered to its candidates.

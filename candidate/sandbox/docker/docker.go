@@ -118,6 +118,7 @@ type Sandbox struct {
 	starts  chan struct{}   // as many containers are made at the same time as it has room
 	named   string          // Options.Image
 	warm    warm
+	meminfo string // /proc/meminfo, but for tests
 	watch   *watch // of the connection
 	parent  string // control group of its containers, for tests; "" for the engine's own
 }
@@ -174,7 +175,7 @@ func newSandbox(ctx context.Context, c *client.Client, f Facts, o sandbox.Option
 	}
 	s := &Sandbox{
 		options: o, limits: d.Limits.withDefaults(f), asked: d.Limits.MemoryBytes > 0, facts: f, client: c, image: found, tools: toolchain.Find(o), self: self, owner: own,
-		starts: make(chan struct{}, 2*runtime.NumCPU()), named: d.Image, watch: newWatch(c),
+		starts: make(chan struct{}, 2*runtime.NumCPU()), named: d.Image, watch: newWatch(c), meminfo: "/proc/meminfo",
 	}
 	if d.Dir != "" {
 		if err := s.keepFiles(d.Dir); err != nil {
@@ -314,6 +315,7 @@ func (s *Sandbox) run(ctx context.Context, spec sandbox.Spec) (_ sandbox.Result,
 		return sandbox.Result{}, err
 	}
 	c := s.warmed(ctx, spec.Root, p)
+	warm := c != nil
 	if c == nil {
 		if c, err = s.begin(ctx, p, one); err != nil {
 			return sandbox.Result{}, err
@@ -352,7 +354,9 @@ func (s *Sandbox) run(ctx context.Context, spec sandbox.Spec) (_ sandbox.Result,
 	if err == nil && ran.OOM {
 		err = s.memoryFault(ran.OOMOutside)
 	}
-	return done(s.judge(ctx, c.id, sandbox.Ended(ran), err, out))
+	res, err := done(s.judge(ctx, c.id, sandbox.Ended(ran), err, out))
+	res.Warm = warm
+	return res, err
 }
 
 // settle looks at the paths of a spec and plans its container.

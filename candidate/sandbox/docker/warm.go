@@ -81,7 +81,7 @@ type warm struct {
 // removes the container if it was not used, and waits until it is gone.
 func (s *Sandbox) Warm(ctx context.Context, spec sandbox.Spec) (drop func()) {
 	none, one := func() {}, rand.Text()
-	if spec.Check() != nil || spec.Enter.Host != "" || len(spec.Enter.Argv) > 0 || short(s.limits.MemoryBytes) {
+	if spec.Check() != nil || spec.Enter.Host != "" || len(spec.Enter.Argv) > 0 || s.short() {
 		return none
 	}
 	spec, _, err := inside.Wrap(spec, true)
@@ -158,9 +158,9 @@ func same(a, b plan) bool {
 // short reports whether this machine has too little memory free for a
 // container that does not work yet: less than its limit, or than a gigabyte
 // where that is more than enough.
-func short(limit int64) bool {
-	b, err := os.ReadFile("/proc/meminfo")
-	return err == nil && available(string(b)) < min(limit, 1<<30)
+func (s *Sandbox) short() bool {
+	b, err := os.ReadFile(s.meminfo)
+	return err == nil && available(string(b)) < min(s.limits.MemoryBytes, 1<<30)
 }
 
 // available reads MemAvailable of /proc/meminfo, in bytes; 0 when it is not

@@ -36,6 +36,12 @@ func Impatient(t *testing.T) {
 	t.Cleanup(func() { removeWait = before })
 }
 
+// Remembering is the same sandbox on a machine with that /proc/meminfo.
+func Remembering(s *Sandbox, meminfo string) *Sandbox {
+	s.meminfo = meminfo
+	return s
+}
+
 func TestAvailable(t *testing.T) {
 	for text, want := range map[string]int64{
 		"MemTotal:  100 kB\nMemAvailable:    7 kB\n": 7 << 10, "MemAvailable:\n": 0, "": 0, "MemAvailable: x kB": 0,
