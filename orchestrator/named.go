@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -49,6 +50,29 @@ func (n *Named) passed(id string, s testreport.Status) bool {
 // named is the plugin that stands for named tests.
 const named = "named-tests"
 
+const (
+	maxPrinted = 32 << 20  // bytes of a report that the test prints
+	keptOfLog  = 256 << 10 // bytes of each end of what it printed that are kept as its log
+)
+
+var errPrinted = fmt.Errorf("the test printed more than %d MiB; let it write its report to a file", maxPrinted>>20)
+
+// head is how much of what the test prints is kept to be read, 0 for the usual.
+func (n *Named) head() int {
+	if n == nil {
+		return 0
+	}
+	return maxPrinted
+}
+
+// read is Read of a run. What is not whole says nothing about a test.
+func (n *Named) read(res sandbox.Result) (Reported, error) {
+	if res.Stdout.Dropped > 0 {
+		return nil, errPrinted
+	}
+	return n.Read(res.Stdout.Bytes(), res.Stderr.Bytes())
+}
+
 // NotPassed is how many named tests were not seen to pass.
 const NotPassed = "named-tests-not-passed"
 
@@ -77,7 +101,7 @@ func (n *Named) baseline(res sandbox.Result) verify.Base {
 	if res.End != sandbox.Exited || res.Signal != 0 || res.OOM {
 		return b
 	}
-	result, err := n.Read(res.Stdout.Bytes(), res.Stderr.Bytes())
+	result, err := n.read(res)
 	b = verify.Base{Status: wire.Unobserved, ExitCode: b.ExitCode}
 	if err != nil {
 		b.Reason = "its report cannot be read: " + wire.Line(err.Error(), 400)
@@ -129,7 +153,7 @@ func (n *Named) evidence(res sandbox.Result) wire.Evidence {
 	case res.End != sandbox.Exited || res.OOM || res.Signal != 0:
 		return wire.Evidence{Flip: judge.FlipUnobservable, Reason: "the test was killed"}
 	}
-	result, err := n.Read(res.Stdout.Bytes(), res.Stderr.Bytes())
+	result, err := n.read(res)
 	if err != nil {
 		return wire.Evidence{Flip: judge.FlipUnobservable, Reason: "its report cannot be read: " + wire.Line(err.Error(), 400)}
 	}
@@ -151,7 +175,7 @@ func (n *Named) evidence(res sandbox.Result) wire.Evidence {
 
 // missing lists the named tests that did not pass, for the test's log.
 func (n *Named) missing(res sandbox.Result) string {
-	result, err := n.Read(res.Stdout.Bytes(), res.Stderr.Bytes())
+	result, err := n.read(res)
 	if err != nil {
 		return ""
 	}
@@ -169,8 +193,8 @@ func (n *Named) missing(res sandbox.Result) string {
 }
 
 // tests is what each named test did; nil where the report cannot be read.
-func (n *Named) tests(stdout, stderr []byte) map[string]record.TestStatus {
-	result, err := n.Read(stdout, stderr)
+func (n *Named) tests(res sandbox.Result) map[string]record.TestStatus {
+	result, err := n.read(res)
 	if err != nil {
 		return nil
 	}
@@ -198,7 +222,7 @@ func (t *turn) namedPlugin() Plugin {
 		Ask: func(ctx context.Context, sb sandbox.Sandbox, at call.Place, _ wire.Request) (wire.Response, sandbox.Result, error) {
 			res, err := sb.Run(ctx, sandbox.Spec{
 				Argv: t.Settings.Test, Root: at.Root, WorkDir: at.WorkDir, Home: at.Home, Enter: at.Enter, Seen: at.Seen,
-				Env: plan.Environment(t.Settings.Test), Network: sandbox.NetworkNone, Ports: at.Ports, Timeout: t.TestLimit, Started: at.Started,
+				Env: plan.Environment(t.Settings.Test), Network: sandbox.NetworkNone, Ports: at.Ports, Timeout: t.TestLimit, Started: at.Started, Head: maxPrinted,
 			})
 			if err != nil {
 				return wire.Response{}, res, err
@@ -213,17 +237,25 @@ func (t *turn) namedPlugin() Plugin {
 			answer := wire.Response{After: &wire.AfterResponse{ProtocolVersion: wire.Version, Evidence: evidence}}
 			// What is kept of a plugin's run is what it wrote to stderr.
 			missing := t.Named.missing(res) + doubt
+			printed := res.Stderr.Bytes()
 			if t.reportPath() == "" {
-				res.Stderr = sandbox.Output{Head: append(res.Stdout.Bytes(), res.Stderr.Bytes()...)}
+				printed = append(res.Stdout.Bytes(), printed...)
 			}
-			res.Stderr = sandbox.Output{Head: append(res.Stderr.Bytes(), missing...)}
+			res.Stderr = ends(printed, missing)
 			return answer, res, nil
 		},
-		Tests: func(res sandbox.Result) map[string]record.TestStatus {
-			if t.reportPath() != "" {
-				return t.Named.tests(res.Stdout.Bytes(), nil)
-			}
-			return t.Named.tests(res.Stdout.Bytes(), res.Stderr.Head[len(res.Stdout.Bytes()):])
-		},
+		Tests: t.Named.tests,
+	}
+}
+
+// ends are both ends of what a test printed, with what is said of it after them.
+func ends(printed []byte, more string) sandbox.Output {
+	dropped := max(0, len(printed)-2*keptOfLog)
+	if dropped == 0 {
+		return sandbox.Output{Head: append(printed, more...)}
+	}
+	return sandbox.Output{
+		Head: bytes.Clone(printed[:keptOfLog]), Dropped: int64(dropped),
+		Tail: append(bytes.Clone(printed[keptOfLog+dropped:]), more...),
 	}
 }

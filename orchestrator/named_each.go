@@ -38,6 +38,8 @@ func (t *turn) tryOneByOne(ctx context.Context) error {
 		t.baseline.Weak = seen.Weak
 	case t.Named.agrees(seen.Results):
 		t.oneByOne = true
+	case seen.Results != nil && seen.Results.More > 0:
+		t.baseline.Weak = "there are too many tests to name each"
 	default:
 		t.baseline.Weak = "the report names tests in another way than their runner does"
 	}
@@ -108,6 +110,9 @@ func (t *turn) namedEvidence(ctx context.Context, sb sandbox.Sandbox, at call.Pl
 		return e, "", err
 	}
 	seen, _ := verify.ReadObservation(again)
+	if seen.Weak == "" && seen.Results != nil && seen.Results.More > 0 {
+		return wire.Evidence{Flip: judge.FlipUnobservable, Reason: "it runs more tests than can be seen one by one"}, "", nil
+	}
 	if why := t.Named.unbelievable(seen); why != "" {
 		return wire.Evidence{Flip: judge.FlipUnobservable}, "\n" + verify.NoteOf(verify.Forgeable, "the report says that every named test passes, and "+why) + "\n", nil
 	}

@@ -151,7 +151,7 @@ func (t *turn) runBaseline(ctx context.Context, i int) (verify.Base, sandbox.Res
 		}
 		weak = seen.Weak
 	}
-	res, err := t.onBase(ctx, fmt.Sprintf("baseline-%d-plain", i), i == 0, sandbox.Spec{Argv: t.Settings.Test, Timeout: t.TestLimit})
+	res, err := t.onBase(ctx, fmt.Sprintf("baseline-%d-plain", i), i == 0, sandbox.Spec{Argv: t.Settings.Test, Timeout: t.TestLimit, Head: t.Named.head()})
 	if err != nil {
 		return verify.Base{}, res, err
 	}

@@ -29,7 +29,7 @@ func observeKnown(c *wire.Grant, base *Expected, timeout time.Duration, stderr i
 	case reason != "":
 		return unobservable(reason, "%s", text)
 	}
-	*told = *o.Seen.results(base)
+	*told = *o.Seen.results(base, maxResultNames)
 	found := base.Compare(o.Seen)
 	if found.Reason != "" {
 		return unobservable(found.Reason, "%s", found.Text)
@@ -99,7 +99,7 @@ func observeBase(name string, a adapter, timeout time.Duration, stderr io.Writer
 	if len(strings.Join(expected.parts(), "")) > maxParts {
 		return observation{Status: status, ExitCode: &code, Weak: "there are too many tests to name each"}
 	}
-	return observation{Status: status, ExitCode: &code, Expected: expected, Results: o.Seen.results(nil)}
+	return observation{Status: status, ExitCode: &code, Expected: expected, Results: o.Seen.results(nil, maxObserved)}
 }
 
 // base is what a run on the base says about it.

@@ -16,9 +16,8 @@ import (
 // reported. No runner reports it.
 const TestMissing Status = "missing"
 
-// Results are what single tests did, for people: nothing is decided by them.
-// They travel in the line before Main's last one, or with an observation, and
-// are not all where there are many.
+// Results are what single tests did. They travel in the line before Main's last
+// one, for people, or with an observation, and are not all where there are many.
 type Results struct {
 	Failed  []string `json:"failed,omitempty"`
 	Missing []string `json:"missing,omitempty"`
@@ -28,13 +27,15 @@ type Results struct {
 }
 
 const (
-	maxResultNames = 64 << 10  // bytes
+	maxResultNames = 64 << 10  // bytes of names in a line
+	maxObserved    = 2 << 20   // bytes of names in an observation
 	maxResultLine  = 256 << 10 // bytes
 	resultsPrefix  = "verify: tests: "
 )
 
-// results lists what was seen, and which of the expected tests were not.
-func (s Seen) results(base *Expected) *Results {
+// results lists what was seen, and which of the expected tests were not, in at
+// most so many bytes of names.
+func (s Seen) results(base *Expected, limit int) *Results {
 	all := map[Status][]string{}
 	for _, u := range s.Units {
 		for id, status := range u.Results {
@@ -51,7 +52,7 @@ func (s Seen) results(base *Expected) *Results {
 			}
 		}
 	}
-	r, left := &Results{}, maxResultNames
+	r, left := &Results{}, limit
 	for _, l := range r.lists() {
 		names := all[l.status]
 		slices.Sort(names)

@@ -15,7 +15,7 @@ func TestResultsTravel(t *testing.T) {
 		{Name: "pkg/a", Results: map[string]Status{"T1": TestPassed, "T2": TestFailed}},
 		{Name: "pkg/b", Results: map[string]Status{"T1": TestSkipped, "pkg/b.T3": TestPassed}},
 	}}
-	r := seen.results(&Expected{Units: []Unit{{Name: "pkg/a", Tests: []string{"T1", "T4"}}, {Name: "pkg/c", Tests: []string{"T1"}}}})
+	r := seen.results(&Expected{Units: []Unit{{Name: "pkg/a", Tests: []string{"T1", "T4"}}, {Name: "pkg/c", Tests: []string{"T1"}}}}, maxResultNames)
 	want := &Results{Failed: []string{"pkg/a: T2"}, Missing: []string{"pkg/a: T4", "pkg/c: T1"}, Skipped: []string{"pkg/b: T1"}, Passed: []string{"pkg/a: T1", "pkg/b.T3"}}
 	if d := cmp.Diff(want, r); d != "" {
 		t.Fatal(d)
@@ -33,7 +33,7 @@ func TestResultsAreBounded(t *testing.T) {
 		u.add(fmt.Sprintf("test number %d", i), TestPassed)
 	}
 	u.add("the one that failed", TestFailed)
-	r := Seen{Units: []SeenUnit{u}}.results(nil)
+	r := Seen{Units: []SeenUnit{u}}.results(nil, maxResultNames)
 	if len(r.Failed) != 1 || r.More == 0 || r.More+len(r.Passed) != 20_000 || len(r.line()) > maxResultLine {
 		t.Errorf("%d %d %d", len(r.Failed), r.More, len(r.line()))
 	}
