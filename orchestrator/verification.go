@@ -157,6 +157,7 @@ func (t *turn) runBaseline(ctx context.Context, i int) (verify.Base, sandbox.Res
 	}
 	if t.Named != nil {
 		seen := t.Named.baseline(res)
+		res.Stdout = ends(res.Stdout.Bytes(), "")
 		if t.reportPath() != "" {
 			res.Stdout = sandbox.Output{} // the report
 		}
