@@ -123,7 +123,11 @@ func (t *turn) admit(b record.Baseline) *ending {
 	case b.Status == string(wire.Unobserved):
 		return ended(ExitUsage, "the test could not be observed on the untouched base, so it can decide nothing: %s (%s)", b.Reason, test)
 	case b.Status == string(wire.Passed) && t.Settings.Expect == ExpectFlip:
-		return ended(ExitNoWinner, "the test already passes on the base, so no candidate can make it go from failing to passing; --expect pass judges candidates on not breaking it")
+		const why = "the test already passes on the base, so no candidate can make it go from failing to passing"
+		if t.Admit != nil { // a batch has no --expect
+			return ended(ExitNoWinner, why)
+		}
+		return ended(ExitNoWinner, why+"; --expect pass judges candidates on not breaking it")
 	case b.Status == string(wire.Failed) && t.Settings.Expect == ExpectPass:
 		return ended(ExitNoWinner, "the test fails on the base, so there is nothing for --expect pass to keep; leave it out to judge candidates on making the test pass")
 	}

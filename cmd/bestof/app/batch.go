@@ -107,6 +107,7 @@ func fullDisk(err error, then string) error {
 // refuse lists all that is wrong with the input of a batch, and is the error of
 // that.
 func (a *app) refuse(problems []task.Problem) error {
+	problems = task.InOrder(problems)
 	if a.json {
 		lines := make([]string, len(problems))
 		for i, p := range problems {
@@ -123,6 +124,9 @@ func (a *app) refuse(problems []task.Problem) error {
 	}
 	for _, p := range problems {
 		a.warn("%s", p)
+	}
+	if len(problems) == 1 {
+		return usagef("1 problem: nothing was run")
 	}
 	return usagef("%d problems: nothing was run", len(problems))
 }

@@ -2,14 +2,12 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -180,8 +178,8 @@ func (a *app) resolveTasks(ctx context.Context, p *batchPlan, tasks []task.Task)
 		if len(t.Test) == 0 && o.run.allow != "undecided" {
 			problems = append(problems, task.Problem{Where: t.Where, Text: t.ID + ": nothing decides it: it has no test, and there is no --test"})
 		}
-		if err := statementFault(t.Statement); err != nil {
-			problems = append(problems, task.Problem{Where: t.Where, Text: t.ID + ": " + err.Error()})
+		if len(t.Statement) > maxTask {
+			problems = append(problems, task.Problem{Where: t.Where, Text: fmt.Sprintf("%s: its statement is longer than %d bytes", t.ID, maxTask)})
 		}
 		specs = append(specs, batch.Spec{Task: t, Dir: resolved[i].Dir, Commit: resolved[i].Commit})
 	}
@@ -191,16 +189,6 @@ func (a *app) resolveTasks(ctx context.Context, p *batchPlan, tasks []task.Task)
 		}
 	}
 	return specs, problems, nil
-}
-
-func statementFault(text string) error {
-	switch {
-	case len(text) > maxTask:
-		return fmt.Errorf("its statement is longer than %d bytes", maxTask)
-	case strings.TrimSpace(text) == "":
-		return errors.New("its statement is empty")
-	}
-	return nil
 }
 
 // reach copies the repositories that are known by a URL alone, and looks for

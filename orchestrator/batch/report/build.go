@@ -55,6 +55,9 @@ func (r *Report) count(tasks []Task) {
 			r.Tasks.Pending++
 		}
 		for _, c := range t.Candidates {
+			if t.idle(c) {
+				continue
+			}
 			outcomes[c.Outcome]++
 			r.Spend.add(c)
 			if t.State == Done && c.counts() && c.Right != Right && c.Right != Wrong {
@@ -115,6 +118,10 @@ func agreement(t Task) int {
 	return n
 }
 
+// idle reports whether a candidate is still to be run, or never will be since
+// its task is invalid: it was no more than planned.
+func (t Task) idle(c Candidate) bool { return t.State != Done && c.Outcome == candidate.Cancelled }
+
 func rowOf(t Task) Row {
 	row := Row{ID: t.ID, Instance: t.Instance, State: t.State, Run: t.Run, Winner: t.Winner, Reason: t.Reason, Spend: Spend{WallMS: t.WallMS}}
 	if t.State == "" {
@@ -168,6 +175,9 @@ func (r *Report) agents(tasks []Task) {
 	times := map[string][]int64{}
 	for _, t := range tasks {
 		for _, c := range t.Candidates {
+			if t.idle(c) {
+				continue
+			}
 			a := byName[c.Agent]
 			if a == nil {
 				a = &Agent{Name: c.Agent}

@@ -297,6 +297,19 @@ func TestHazardsInfrastructureIsNoVote(t *testing.T) {
 	}
 }
 
+// Candidates that were only planned, of tasks that are invalid or still to do,
+// are nobody's numbers and bias nothing.
+func TestPlannedCandidatesAreNotCancelled(t *testing.T) {
+	planned := func(id string, state State) Task {
+		return Task{ID: id, State: state, Candidates: []Candidate{cand(1, "a", "cancelled", ""), cand(2, "a", "cancelled", "")}}
+	}
+	done := Task{ID: "d", State: Done, Winner: 1, Candidates: []Candidate{cand(1, "a", "met right", ""), cand(2, "a", "cancelled", "")}}
+	r := Build(Input{Candidates: 2, Tasks: []Task{done, planned("i", Invalid), planned("p", Pending)}}, Options{Resamples: 1})
+	if r.Integrity.Cancelled != 1 || r.Agents[0].Candidates != 2 || len(r.Outcomes) != 2 || r.Outcomes[1].Count != 1 {
+		t.Errorf("%+v, %+v, %+v", r.Integrity, r.Agents, r.Outcomes)
+	}
+}
+
 // Where the judge is not asked, its answer would have been the same.
 func TestTheJudgeIsAskedOnlyWhereItMatters(t *testing.T) {
 	in := randomBatch(rand.New(rand.NewPCG(10, 11)), 60, 6)

@@ -264,7 +264,7 @@ func (b *builder) command(key string, v value, where string) []string {
 		var err error
 		if words, err = argv.Split(v.text); err != nil {
 			b.problems.add(where, "%s: %v", key, err)
-			return nil
+			return []string{v.text} // it has one, if no good one
 		}
 	}
 	if len(words) > 0 && words[0] == "" {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -83,5 +84,17 @@ func TestFoldersThatCannotBeRead(t *testing.T) {
 	}
 	if _, problems := Read(Source{Name: "in", Form: Folders, Dir: tree}); len(problems) > 0 {
 		t.Error(problems)
+	}
+}
+
+// TestInOrder: a list that several checks made is read from the top of the
+// input to its end.
+func TestInOrder(t *testing.T) {
+	var got []string
+	for _, p := range InOrder([]Problem{{"", "and 2 more"}, {"in:10", "a"}, {"in:2", "b"}, {"in:10", "c"}, {"--shard", "d"}, {"in", "e"}, {"", "f"}}) {
+		got = append(got, p.String())
+	}
+	if want := []string{"--shard: d", "in: e", "in:2: b", "in:10: a", "in:10: c", "and 2 more", "f"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }

@@ -136,7 +136,9 @@ func Resolve(tasks []Task, places Places, world World) ([]Resolved, []Problem) {
 	out := make([]Resolved, len(tasks))
 	for i, t := range tasks {
 		repo := r.repository(t.Repo)
-		if repo.fault != "" {
+		if repoFault(t.Repo) != "" || commitFault(t.BaseCommit) != "" {
+			// It was told already.
+		} else if repo.fault != "" {
 			r.add(t.Where, "%s: %s", t.ID, repo.fault)
 		} else if out[i].Place = repo.place; repo.place.Dir != "" {
 			commit := r.commit(repo.place.Dir, t.BaseCommit)

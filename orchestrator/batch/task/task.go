@@ -4,9 +4,12 @@
 package task
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/bestof-dev/bestof/internal/lazyregexp"
@@ -130,6 +133,29 @@ func (p *problems) add(where, format string, args ...any) {
 		return
 	}
 	p.list = append(p.list, Problem{Where: where, Text: fmt.Sprintf(format, args...)})
+}
+
+// InOrder sorts problems by their places: each input by its lines, and last what
+// has no place.
+func InOrder(list []Problem) []Problem {
+	place := func(p Problem) (string, int) {
+		if i := strings.LastIndexByte(p.Where, ':'); i >= 0 {
+			if n, err := strconv.Atoi(p.Where[i+1:]); err == nil {
+				return p.Where[:i], n
+			}
+		}
+		return p.Where, 0
+	}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b Problem) int {
+		fileA, lineA := place(a)
+		fileB, lineB := place(b)
+		if (fileA == "") != (fileB == "") {
+			return cmp.Compare(fileB, fileA)
+		}
+		return cmp.Or(cmp.Compare(fileA, fileB), cmp.Compare(lineA, lineB))
+	})
+	return list
 }
 
 // all is the list, with a last line for what did not fit.
