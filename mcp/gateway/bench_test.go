@@ -80,7 +80,10 @@ func echoing(t testing.TB, candidates int) (*session.Session, *rig) {
 // before puts a gateway before a server, which is called echo.
 func before(t testing.TB, server mcp.Server, candidates int) (*session.Session, *rig) {
 	t.Helper()
-	server.Name, server.Transport, server.CandidateSafe = "echo", mcp.Stdio, true
+	server.Name, server.CandidateSafe = "echo", true
+	if server.URL == "" {
+		server.Transport = mcp.Stdio
+	}
 	s := session.Connect(context.Background(), []mcp.Server{server}, session.Options{Dir: t.TempDir(), Path: os.Getenv("PATH")})
 	t.Cleanup(s.Close)
 	if f := s.Failed(); len(f) != 0 {
@@ -148,7 +151,13 @@ func BenchmarkCallsReal(b *testing.B) {
 	calls(b, mcp.Server{Cmd: mcptest.Program(b, "mcp-server-everything")}, json.RawMessage(`{"message":"hello"}`))
 }
 
-// plainly is how an agent calls a server that it starts itself: with mcp-go's
+// BenchmarkCallsRealOverHTTP is the same with that server on loopback.
+func BenchmarkCallsRealOverHTTP(b *testing.B) {
+	server := mcp.Server{Transport: mcp.HTTP, URL: mcptest.OverHTTP(b, os.Getenv("PATH"))}
+	calls(b, server, json.RawMessage(`{"message":"hello"}`))
+}
+
+// plainly is how an agent calls a server without a gateway: with mcp-go's
 // client, all callers on one connection.
 func plainly(b *testing.B, server mcp.Server, arguments json.RawMessage) func(int) error {
 	b.Helper()
@@ -156,7 +165,11 @@ func plainly(b *testing.B, server mcp.Server, arguments json.RawMessage) func(in
 	for name, value := range server.Env {
 		env = append(env, name+"="+value)
 	}
-	c, err := client.NewStdioMCPClient(server.Cmd, env)
+	connect := func() (*client.Client, error) { return client.NewStdioMCPClient(server.Cmd, env) }
+	if server.URL != "" {
+		connect = func() (*client.Client, error) { return client.NewStreamableHttpClient(server.URL) }
+	}
+	c, err := connect()
 	if err != nil {
 		b.Fatal(err)
 	}

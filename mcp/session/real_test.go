@@ -1,12 +1,9 @@
 package session_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/mcp"
 	"github.com/bestof-dev/bestof/mcp/mcptest"
 	"github.com/bestof-dev/bestof/mcp/session"
@@ -114,26 +110,8 @@ func interrupted(t *testing.T, s *session.Session) {
 }
 
 func TestServerFromNPMOverHTTP(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
-	l.Close()
 	o := npmOptions(t)
-	p, err := proc.Start(proc.Command{
-		Argv: []string{mcptest.Program(t, "mcp-server-everything"), "streamableHttp"},
-		Dir:  "/", Env: []string{"PATH=" + o.Path, "PORT=" + port},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.Close() })
-	log := bufio.NewScanner(p.Stderr)
-	for log.Scan() && !strings.Contains(log.Text(), "listening on port") {
-	}
-	go func() { _, _ = io.Copy(io.Discard, p.Stderr) }()
-	s := up(t, o, mcp.Server{Name: "everything", Transport: mcp.HTTP, URL: "http://127.0.0.1:" + port + "/mcp"})
+	s := up(t, o, mcp.Server{Name: "everything", Transport: mcp.HTTP, URL: mcptest.OverHTTP(t, o.Path)})
 	if d := s.Servers()[0]; len(d.Tools) != 13 || d.Protocol != "2025-11-25" {
 		t.Errorf("%d tools, %s", len(d.Tools), d.Protocol)
 	}
