@@ -99,8 +99,9 @@ type Base struct {
 	entries []entry
 	objects *Objects
 	lock    *flock.Flock
-	private bool // it goes with its user
-	shared  bool // it is one of several users' who trust none of their programs
+	private bool       // it goes with its user
+	shared  bool       // it is one of several users' who trust none of their programs
+	known   *knownBase // what a shared one has in common with theirs
 	durable bool
 	rules   *ignore.Rules
 	index   func() *lookup
@@ -125,6 +126,8 @@ type about struct {
 }
 
 const aboutSchema = "bestof.base/2"
+
+const aboutFile = "base.json"
 
 // A lookup finds what a tree has at a path.
 type lookup struct {
@@ -249,7 +252,11 @@ func (s *Store) tryBase(ctx context.Context, r *Repository, spec BaseSpec) (*Bas
 		if _, err := lock.TryRLockContext(ctx, 20*time.Millisecond); err != nil {
 			return nil, err
 		}
-		b, err := s.loadBase(key)
+		load := s.loadBase
+		if shared {
+			load = s.loadShared
+		}
+		b, err := load(key)
 		if err == nil {
 			b.lock, b.private, b.shared = lock, spec.Private && !shared, shared
 			if !b.durable && !spec.Private {
@@ -350,7 +357,7 @@ func (s *Store) loadBase(key string) (*Base, error) {
 		return nil, err
 	}
 	b := &Base{store: s, dir: dir, objects: &Objects{}, durable: durable}
-	text, err := os.ReadFile(filepath.Join(dir, "base.json"))
+	text, err := os.ReadFile(filepath.Join(dir, aboutFile))
 	if err != nil {
 		return nil, err
 	}
@@ -365,7 +372,8 @@ func (s *Store) loadBase(key string) (*Base, error) {
 	if b.rules, err = b.about.Rules.matcher(b.entries, func(e entry) ([]byte, error) { return b.objects.blob(e.id) }); err != nil {
 		return nil, err
 	}
-	b.index = sync.OnceValue(func() *lookup { return newLookup(b.entries) })
+	entries := b.entries // all that it keeps of b
+	b.index = sync.OnceValue(func() *lookup { return newLookup(entries) })
 	var stamps string
 	if b.stamps, stamps, err = stampsOf(filepath.Join(dir, "tree"), b.entries); err != nil {
 		return nil, err

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -20,17 +19,72 @@ import (
 // A Fingerprint is the state of a user's repository: what must be the same
 // before and after a run that adopts nothing.
 type Fingerprint struct {
-	state map[string]string
+	state map[string]string // of all but the work tree, by name
+	index []byte            // its entries, as git lists them; nil where there is none
+	files *fileList         // of the work tree
+	found []fileState       // by file
 }
+
+// A fileState identifies a file without reading it. The zero value is one that
+// is absent, and of a directory, such as that of a submodule, only the inode
+// counts: its entries are its own.
+type fileState struct {
+	inode     uint64
+	sec, nsec int64 // of its ctime
+	size      int64
+	mode      uint32
+}
+
+// A fileList is names of files as git prints them, each ended by a NUL byte.
+type fileList struct {
+	text  []byte
+	names []string // without bestof's own, sorted, each once
+}
+
+func newFileList(text []byte) *fileList {
+	l := &fileList{text: text, names: make([]string, 0, bytes.Count(text, []byte{0}))}
+	for name := range strings.SplitSeq(string(text), "\x00") {
+		if name != "" && !isOurs(name) {
+			l.names = append(l.names, name)
+		}
+	}
+	slices.Sort(l.names)
+	l.names = slices.Compact(l.names)
+	return l
+}
+
+// A Looker takes one fingerprint after another of a repository, not two at once.
+// What it read the last time and is the same now it keeps once.
+type Looker struct {
+	repo *Repository
+	last Fingerprint
+}
+
+// Looker is a Looker at the repository.
+func (r *Repository) Looker() *Looker { return &Looker{repo: r} }
 
 // Fingerprint takes the state of HEAD, refs, stash, index, configuration,
 // hooks and the files of the work tree that git does not ignore. Files are
 // known by inode, ctime and size, so it is cheap; .bestof is left out.
 func (r *Repository) Fingerprint(ctx context.Context) (Fingerprint, error) {
-	f := Fingerprint{state: make(map[string]string)}
-	refs, err := r.git.Run(ctx, "for-each-ref", "--format=%(refname) %(objectname) %(symref)")
+	return r.Looker().Look(ctx)
+}
+
+// Look takes the fingerprint of the repository as it is now.
+func (l *Looker) Look(ctx context.Context) (Fingerprint, error) {
+	f, err := l.look(ctx)
 	if err != nil {
 		return f, fmt.Errorf("fingerprint: %w", err)
+	}
+	l.last = f
+	return f, nil
+}
+
+func (l *Looker) look(ctx context.Context) (Fingerprint, error) {
+	r, f := l.repo, Fingerprint{state: make(map[string]string)}
+	refs, err := r.git.Run(ctx, "for-each-ref", "--format=%(refname) %(objectname) %(symref)")
+	if err != nil {
+		return f, err
 	}
 	for line := range strings.SplitSeq(strings.TrimSuffix(string(refs), "\n"), "\n") {
 		if name, value, ok := strings.Cut(line, " "); ok {
@@ -38,8 +92,37 @@ func (r *Repository) Fingerprint(ctx context.Context) (Fingerprint, error) {
 		}
 	}
 	if err := f.broken(filepath.Join(r.commonDir, "refs")); err != nil {
-		return f, fmt.Errorf("fingerprint: %w", err)
+		return f, err
 	}
+	if err := f.settings(r); err != nil {
+		return f, err
+	}
+	if err := f.hooks(filepath.Join(r.commonDir, "hooks")); err != nil {
+		return f, err
+	}
+	if r.bare {
+		return f, nil
+	}
+	// The entries, not the bytes: git refreshes the index by itself.
+	if f.index, err = r.git.Run(ctx, "ls-files", "-z", "-v", "--stage"); err != nil {
+		return f, err
+	}
+	if bytes.Equal(f.index, l.last.index) {
+		f.index = l.last.index
+	}
+	paths, err := r.git.Run(ctx, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	if err != nil {
+		return f, err
+	}
+	if f.files = l.last.files; f.files == nil || !bytes.Equal(paths, f.files.text) {
+		f.files = newFileList(paths)
+	}
+	f.found, err = f.files.find(r.root)
+	return f, err
+}
+
+// settings adds the files that say how git works on the repository.
+func (f Fingerprint) settings(r *Repository) error {
 	for name, path := range map[string]string{
 		"HEAD":               filepath.Join(r.gitDir, "HEAD"),
 		"config.worktree":    filepath.Join(r.gitDir, "config.worktree"),
@@ -60,41 +143,27 @@ func (r *Repository) Fingerprint(ctx context.Context) (Fingerprint, error) {
 			continue
 		}
 		if err != nil {
-			return f, fmt.Errorf("fingerprint: %w", err)
+			return err
 		}
 		sum := sha256.Sum256(b)
 		f.state[name] = hex.EncodeToString(sum[:])
 	}
-	if err := f.hooks(filepath.Join(r.commonDir, "hooks")); err != nil {
-		return f, fmt.Errorf("fingerprint: %w", err)
-	}
-	if r.bare {
-		return f, nil
-	}
-	// The entries, not the bytes: git refreshes the index by itself.
-	index, err := r.git.Run(ctx, "ls-files", "-z", "-v", "--stage")
+	return nil
+}
+
+// find looks at each file of a list in the work tree at root.
+func (l *fileList) find(root string) ([]fileState, error) {
+	top, err := os.Open(root)
 	if err != nil {
-		return f, fmt.Errorf("fingerprint: %w", err)
-	}
-	sum := sha256.Sum256(index)
-	f.state["index"] = hex.EncodeToString(sum[:])
-	paths, err := r.git.Run(ctx, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	if err != nil {
-		return f, fmt.Errorf("fingerprint: %w", err)
-	}
-	top, err := os.Open(r.root)
-	if err != nil {
-		return f, fmt.Errorf("fingerprint: %w", err)
+		return nil, err
 	}
 	defer top.Close()
-	for path := range bytes.SplitSeq(bytes.TrimSuffix(paths, []byte{0}), []byte{0}) {
-		name := string(path)
-		if name == "" || isOurs(name) {
-			continue
-		}
-		f.state["work tree: "+name] = fileStateAt(int(top.Fd()), name)
-	}
-	return f, nil
+	found := make([]fileState, len(l.names))
+	statEach(int(top.Fd()), l.names, func(i int, st *unix.Stat_t, err error) error {
+		found[i] = stateFrom(st, err)
+		return nil
+	})
+	return found, nil
 }
 
 // broken adds the files that git does not list as refs, because they hold none.
@@ -108,7 +177,7 @@ func (f Fingerprint) broken(refs string) error {
 		}
 		name := "refs" + filepath.ToSlash(strings.TrimPrefix(path, refs))
 		if _, ok := f.state[name]; !ok {
-			f.state[name] = fileState(path)
+			f.state[name] = stateOf(path)
 		}
 		return nil
 	})
@@ -123,30 +192,27 @@ func (f Fingerprint) hooks(dir string) error {
 		return err
 	}
 	for _, n := range names {
-		f.state["hooks/"+n.Name()] = fileState(filepath.Join(dir, n.Name()))
+		f.state["hooks/"+n.Name()] = stateOf(filepath.Join(dir, n.Name()))
 	}
 	return nil
 }
 
-// fileState identifies a file without reading it.
-func fileState(path string) string { return fileStateAt(unix.AT_FDCWD, path) }
-
-// fileStateAt is fileState of a path below an open directory, which the kernel
-// finds sooner.
-func fileStateAt(dir int, path string) string {
-	var st unix.Stat_t
-	if err := unix.Fstatat(dir, path, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return "absent"
+// stateFrom is the state of what was looked at.
+func stateFrom(st *unix.Stat_t, err error) fileState {
+	if err != nil {
+		return fileState{}
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		// A directory, such as that of a submodule: its entries are its own.
-		return "directory " + strconv.FormatUint(st.Ino, 10)
+		return fileState{inode: st.Ino, mode: unix.S_IFDIR}
 	}
-	b := strconv.AppendUint(make([]byte, 0, 64), uint64(st.Mode), 8)
-	for _, v := range []int64{int64(st.Ino), int64(st.Ctim.Sec), int64(st.Ctim.Nsec), st.Size} {
-		b = strconv.AppendInt(append(b, ' '), v, 10)
-	}
-	return string(b)
+	return fileState{inode: st.Ino, sec: int64(st.Ctim.Sec), nsec: int64(st.Ctim.Nsec), size: st.Size, mode: st.Mode}
+}
+
+// stateOf is the state of a file as a word.
+func stateOf(path string) string {
+	var st unix.Stat_t
+	err := unix.Lstat(path, &st)
+	return fmt.Sprint(stateFrom(&st, err))
 }
 
 func isDir(path string) bool {
@@ -173,8 +239,40 @@ func (f Fingerprint) Diff(g Fingerprint) []string {
 			out = append(out, name)
 		}
 	}
+	if !bytes.Equal(f.index, g.index) {
+		out = append(out, "index")
+	}
+	f.eachOther(g, func(name string) { out = append(out, "work tree: "+name) })
 	slices.Sort(out)
 	return out
+}
+
+// eachOther calls yield with the files of the work tree that differ, or that
+// only one of two listings has.
+func (f Fingerprint) eachOther(g Fingerprint, yield func(name string)) {
+	a, b := f.names(), g.names()
+	for i, j := 0, 0; i < len(a) || j < len(b); {
+		switch {
+		case j == len(b) || i < len(a) && a[i] < b[j]:
+			yield(a[i])
+			i++
+		case i == len(a) || b[j] < a[i]:
+			yield(b[j])
+			j++
+		default:
+			if f.found[i] != g.found[j] {
+				yield(a[i])
+			}
+			i, j = i+1, j+1
+		}
+	}
+}
+
+func (f Fingerprint) names() []string {
+	if f.files == nil {
+		return nil
+	}
+	return f.files.names
 }
 
 // isOurs reports whether a path belongs to bestof's own directory, which is

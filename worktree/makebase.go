@@ -129,7 +129,7 @@ func (m *maker) make(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(m.dir, "base.json"), b, 0o600)
+	return os.WriteFile(filepath.Join(m.dir, aboutFile), b, 0o600)
 }
 
 // dirty pairs the paths that differ from the commit with what they are.

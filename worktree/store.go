@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -24,6 +25,9 @@ type Store struct {
 	background background //  what is deleted, or brought to the disk
 
 	probes probes
+
+	knowing sync.Mutex
+	known   map[string]*knownBase // shared ones that were loaded, by key
 }
 
 // markFile proves that a directory is ours: it names the inode of the

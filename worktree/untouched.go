@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -16,27 +17,40 @@ import (
 // of the tree was written to, replaced, or added beside others: each of that
 // changes a ctime, which a program cannot set.
 func stampsOf(tree string, entries []entry) (stamps []stamp, word string, err error) {
+	all, word, err := stampAll(tree, stampedOf(entries))
+	if err != nil {
+		return nil, "", err
+	}
+	return all[1 : 1+len(entries)], word, nil
+}
+
+// stampedOf are the names that are looked at: the top, the files and the
+// directories.
+func stampedOf(entries []entry) []string {
+	names := append(make([]string, 0, len(entries)+len(entries)/4), ".")
+	for _, e := range entries {
+		names = append(names, e.path)
+	}
+	return append(names, directoriesOf(entries)...)
+}
+
+func stampAll(tree string, names []string) ([]stamp, string, error) {
 	const each = 256 // as many are looked at in one go
 	top, err := os.Open(tree)
 	if err != nil {
 		return nil, "", err
 	}
 	defer top.Close()
-	names := append(make([]string, 0, len(entries)+len(entries)/4), ".")
-	for _, e := range entries {
-		names = append(names, e.path)
-	}
-	names = append(names, directoriesOf(entries)...)
 	all := make([]stamp, len(names))
 	err = parallel(workers, (len(names)+each-1)/each, func(n int) error {
-		for i := n * each; i < min((n+1)*each, len(names)); i++ {
-			var st unix.Stat_t
-			if err := unix.Fstatat(int(top.Fd()), names[i], &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-				return &os.PathError{Op: "lstat", Path: filepath.Join(tree, names[i]), Err: err}
+		part := names[n*each : min((n+1)*each, len(names))]
+		return statEach(int(top.Fd()), part, func(i int, st *unix.Stat_t, err error) error {
+			if err != nil {
+				return &os.PathError{Op: "lstat", Path: filepath.Join(tree, part[i]), Err: err}
 			}
-			all[i] = stampOf(&st)
-		}
-		return nil
+			all[n*each+i] = stampOf(st)
+			return nil
+		})
 	})
 	if err != nil {
 		return nil, "", err
@@ -48,7 +62,40 @@ func stampsOf(tree string, entries []entry) (stamps []stamp, word string, err er
 		b = binary.LittleEndian.AppendUint64(b, uint64(s.ctime.Nsec))
 	}
 	sum := sha256.Sum256(b)
-	return all[1 : 1+len(entries)], hex.EncodeToString(sum[:]), nil
+	return all, hex.EncodeToString(sum[:]), nil
+}
+
+// statEach looks at what names below an open directory name, following no link
+// at their ends, until f says that it is enough. Those of one directory, when
+// they come one after the other, are found from there, which the kernel does
+// sooner.
+func statEach(top int, names []string, f func(i int, st *unix.Stat_t, err error) error) error {
+	dir, at := "", -1
+	leave := func() {
+		if at >= 0 {
+			_ = unix.Close(at)
+		}
+	}
+	defer func() { leave() }()
+	for i, name := range names {
+		d, base := path.Split(name)
+		if d != dir && base != "" {
+			leave()
+			dir, at = d, -1
+			if fd, err := unix.Openat(top, d, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); d != "" && err == nil {
+				at = fd
+			}
+		}
+		from, rest := at, base
+		if base == "" || at < 0 { // "nested/", what is at the top, or in no directory that is there
+			from, rest = top, name
+		}
+		var st unix.Stat_t
+		if err := f(i, &st, unix.Fstatat(from, rest, &st, unix.AT_SYMLINK_NOFOLLOW)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // directoriesOf are the directories of a tree but its top, in the order of their
