@@ -2,84 +2,99 @@ package orchestrator
 
 import (
 	"context"
-	"sync"
-
-	"github.com/bestof-dev/bestof/worktree"
+	"slices"
 )
 
-// A watch compares the user's repository with how it was, while candidates
-// run. In a sandbox without a file system of its own a candidate could write
-// there, and a change cannot be told from the user's own edit: so everyone who
-// ran since the last look is a suspect.
+// A watch compares the user's repository with how it was, while candidates of
+// one run work. In a sandbox without a file system of its own a candidate could
+// write there, and a change cannot be told from the user's own edit: so everyone
+// who ran since the last look, or began up to a second after it, is a suspect.
 //
 // Where the sandbox hides the repository nobody is a suspect, and looking
 // twice, at the start and at the end, is enough.
 type watch struct {
-	look   func(context.Context) (worktree.Fingerprint, error)
+	*Lookout
 	hidden bool // from candidates, by their sandbox
 
-	mu       sync.Mutex
-	last     worktree.Fingerprint
-	active   map[int]bool     // candidates running now
+	// Guarded by the lookout's mu.
+	ran      int64            // looks that had begun when a program of the run ended
+	active   map[int]int      // programs of candidates that run now
 	suspects map[int][]string // what changed while they ran
 	changed  []string         // everything that changed since the start
 }
 
-func newWatch(ctx context.Context, look func(context.Context) (worktree.Fingerprint, error), hidden bool) (*watch, error) {
-	first, err := look(ctx)
-	if err != nil {
+func newWatch(ctx context.Context, l *Lookout, hidden bool) (*watch, error) {
+	w := &watch{Lookout: l, hidden: hidden, active: map[int]int{}, suspects: map[int][]string{}}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.lately(ctx, 0); err != nil {
 		return nil, err
 	}
-	return &watch{look: look, hidden: hidden, last: first, active: map[int]bool{}, suspects: map[int][]string{}}, nil
+	l.watches[w] = true
+	w.ran = l.begun
+	return w, nil
 }
 
-// enter says that candidate n begins to run. It looks first, so that what
-// changed before is not blamed on it.
+// end says that nobody asks any more.
+func (w *watch) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.watches, w)
+}
+
+// quiet says that nothing which the run started itself runs any more: what it
+// did is not put down to a candidate that enters later.
+func (w *watch) quiet() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ran = w.begun
+}
+
+// enter says that a program of candidate n is about to run. There is a look
+// before it, so that what changed earlier is not blamed on it.
 func (w *watch) enter(ctx context.Context, n int) error {
 	if w.hidden {
 		return nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	err := w.check(ctx)
-	w.active[n] = true
-	return err
+	if err := w.lately(ctx, w.ran); err != nil {
+		return err
+	}
+	w.active[n]++
+	w.working++
+	return nil
 }
 
-// leave says that nothing of candidate n runs any more, and returns what
-// changed in the user's repository while it did.
+// leave says that nothing of that program runs any more. It looks, and returns
+// what changed in the user's repository while programs of candidate n ran.
 func (w *watch) leave(ctx context.Context, n int) ([]string, error) {
 	if w.hidden {
 		return nil, nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	err := w.check(ctx)
-	delete(w.active, n)
-	return w.suspects[n], err
+	w.ran = w.begun
+	err := w.left(ctx)
+	w.active[n]--
+	return slices.Clone(w.suspects[n]), err
 }
 
-// check looks again and puts what changed down to everyone active.
-func (w *watch) check(ctx context.Context) error {
-	now, err := w.look(ctx)
-	if err != nil {
-		return err
-	}
-	if diff := w.last.Diff(now); len(diff) > 0 {
-		w.changed = append(w.changed, diff...)
-		for n := range w.active {
+// note puts what changed down to everyone active.
+func (w *watch) note(diff []string) {
+	w.changed = append(w.changed, diff...)
+	for n, programs := range w.active {
+		if programs > 0 {
 			w.suspects[n] = append(w.suspects[n], diff...)
 		}
 	}
-	w.last = now
-	return nil
 }
 
-// sinceStart looks a last time and returns everything that changed since the
-// first.
+// sinceStart returns everything that changed since the watch began, up to a
+// look after all that the run started had ended.
 func (w *watch) sinceStart(ctx context.Context) ([]string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	err := w.check(ctx)
-	return w.changed, err
+	err := w.lately(ctx, w.ran)
+	return slices.Clone(w.changed), err
 }

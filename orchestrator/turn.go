@@ -137,6 +137,9 @@ type Config struct {
 	// SharedBase is worktree.BaseSpec's Shared, for runs in one sandbox that
 	// does not keep its programs from the base; "" for a base of its own.
 	SharedBase string
+	// Lookout looks at the user's repository for this run and others on it; nil
+	// for one of its own.
+	Lookout *Lookout
 }
 
 // A turn is one run in progress.
@@ -285,7 +288,10 @@ func (t *turn) run(ctx context.Context) *ending {
 	if end != nil {
 		return end
 	}
-	if t.watch, err = newWatch(ctx, t.Repo.Fingerprint, t.Settings.Isolation.Filesystem); err != nil {
+	if t.Lookout == nil {
+		t.Lookout = NewLookout(t.Repo, t.Now)
+	}
+	if t.watch, err = newWatch(ctx, t.Lookout, t.Settings.Isolation.Filesystem); err != nil {
 		return ended(ExitInfrastructure, "look at the repository: %v", err)
 	}
 	if end := t.makeBase(ctx); end != nil {
@@ -462,6 +468,7 @@ func (t *turn) setupLimit() time.Duration { return max(t.Timeout, 30*time.Minute
 func (t *turn) tryCandidates(ctx context.Context) *ending {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	t.watch.quiet()
 	var group errgroup.Group
 	group.SetLimit(t.Settings.Jobs)
 	for i := range t.Seats {
@@ -475,7 +482,6 @@ func (t *turn) tryCandidates(ctx context.Context) *ending {
 			return nil
 		})
 	}
-	defer t.forgo()
 	group.Wait() // nothing that a candidate does is an error
 	return t.baseIntact()
 }
@@ -562,6 +568,7 @@ func (t *turn) lookAround(ctx context.Context) {
 	if t.watch == nil {
 		return
 	}
+	defer t.watch.end()
 	changed, err := t.watch.sinceStart(ctx)
 	if err != nil {
 		t.notice("whether your repository changed during the run is not known: %v", err)

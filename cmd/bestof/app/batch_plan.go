@@ -37,13 +37,14 @@ type batchPlan struct {
 	uses     func(mcp.Use)
 	planning sync.Mutex
 	turns    turnCache
+	lookouts lookouts
 	word     string // by which this start's runs share bases
 }
 
 // planBatch reads and checks everything. What is wrong with the input or the
 // way in which it is to be run is in the problems; an error is anything else.
 func (a *app) planBatch(ctx context.Context, o *batchOptions, file fileConfig, home, dir, input string, counted bool) (*batchPlan, []task.Problem, error) {
-	p := &batchPlan{app: a, o: o, file: file, dir: dir, turns: turnCache{}}
+	p := &batchPlan{app: a, o: o, file: file, dir: dir, turns: turnCache{}, lookouts: lookouts{}}
 	var problems []task.Problem
 	found := func(where string, err error) {
 		if err != nil {

@@ -204,7 +204,7 @@ func (a *app) recallBatch(ctx context.Context, o resumeOptions, state *batch.Sta
 	if err != nil {
 		return nil, asBatchError(err)
 	}
-	p := &batchPlan{app: a, o: &batchOptions{}, file: file, dir: state.Dir(), input: settings[inputSetting], turns: turnCache{}}
+	p := &batchPlan{app: a, o: &batchOptions{}, file: file, dir: state.Dir(), input: settings[inputSetting], turns: turnCache{}, lookouts: lookouts{}}
 	if err := p.o.recall(settings); err != nil {
 		return nil, usageError{err}
 	}

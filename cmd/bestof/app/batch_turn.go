@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bestof-dev/bestof/internal/argv"
 	"github.com/bestof-dev/bestof/internal/testreport"
@@ -18,6 +19,16 @@ import (
 // turnCache keeps what planning makes for a repository and serves for all of
 // its tasks.
 type turnCache map[string]orchestrator.Config
+
+// A lookouts has one for each directory of a repository of the batch.
+type lookouts map[string]*orchestrator.Lookout
+
+func (l lookouts) of(dir string, repo *worktree.Repository) *orchestrator.Lookout {
+	if l[dir] == nil {
+		l[dir] = orchestrator.NewLookout(repo, time.Now)
+	}
+	return l[dir]
+}
 
 // turn plans the run of one task.
 func (p *batchPlan) turn(ctx context.Context, spec batch.Spec) (orchestrator.Config, error) {
@@ -35,7 +46,7 @@ func (p *batchPlan) turn(ctx context.Context, spec batch.Spec) (orchestrator.Con
 		}
 	}
 	t := spec.Task
-	cfg.Task = t.Statement
+	cfg.Task, cfg.Lookout = t.Statement, p.lookouts.of(spec.Dir, cfg.Repo)
 	cfg.Settings.Test, cfg.Settings.Expect = t.Test, orchestrator.ExpectFlip
 	cfg.BaseKind, cfg.BaseRev, cfg.SharedBase = worktree.BaseRev, spec.Commit, p.word
 	cfg.Settings.Base, cfg.Settings.Rev = spec.Commit, spec.Commit
