@@ -263,9 +263,13 @@ func TestRefusals(t *testing.T) {
 		"large in sum": {func(dir string) error {
 			return errors.Join(truncate(filepath.Join(dir, "b1"), store.MaxFile), truncate(filepath.Join(dir, "b2"), store.MaxFile))
 		}, "the package is larger than"},
-		"many":        {func(dir string) error { return many(filepath.Join(dir, "lib")) }, "more than 2000"},
-		"deep":        {func(dir string) error { return os.MkdirAll(filepath.Join(dir, strings.Repeat("d/", 18)), 0o755) }, "nested deeper"},
-		"not UTF-8":   {func(dir string) error { return os.WriteFile(filepath.Join(dir, "a\xff"), nil, 0o644) }, `"a\xff": the name`},
+		"many":       {func(dir string) error { return many(filepath.Join(dir, "lib")) }, "more than 2000"},
+		"deep":       {func(dir string) error { return os.MkdirAll(filepath.Join(dir, strings.Repeat("d/", 18)), 0o755) }, "nested deeper"},
+		"not UTF-8":  {func(dir string) error { return os.WriteFile(filepath.Join(dir, "a\xff"), nil, 0o644) }, `"a\xff": the name`},
+		"case twins": {func(dir string) error { return os.WriteFile(filepath.Join(dir, "MAIN.sh"), nil, 0o755) }, `"main.sh": its name and that of "MAIN.sh" differ by case alone`},
+		"case twins below": {func(dir string) error {
+			return errors.Join(os.WriteFile(filepath.Join(dir, "lib", "stra\u00dfe\u017f"), nil, 0o644), os.Mkdir(filepath.Join(dir, "lib", "STRA\u1e9eES"), 0o755))
+		}, `differ by case alone`},
 		"no manifest": {func(dir string) error { return os.Remove(filepath.Join(dir, "plugin.toml")) }, "not a plugin"},
 		"manifest link": {func(dir string) error {
 			return errors.Join(os.Rename(filepath.Join(dir, "plugin.toml"), filepath.Join(dir, "x")), os.Symlink("x", filepath.Join(dir, "plugin.toml")))

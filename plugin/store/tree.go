@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/bestof-dev/bestof/plugin"
@@ -78,8 +79,12 @@ func (w *walker) directory(name string, depth int) error {
 		return &Refusal{name, fmt.Sprintf("the package has more than %d files", MaxFiles)}
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	seen := map[string]string{} // names, by what they are where case does not count
 	for _, e := range entries {
 		p := path.Join(name, e.Name())
+		folded := foldName(e.Name())
+		twin := seen[folded]
+		seen[folded] = e.Name()
 		switch {
 		case p == ".git":
 			// A package that is developed in a repository of its own: history
@@ -87,6 +92,8 @@ func (w *walker) directory(name string, depth int) error {
 			continue
 		case len(p) > maxPath || !utf8.ValidString(p) || strings.ContainsRune(p, 0):
 			return &Refusal{p, fmt.Sprintf("the name is longer than %d bytes or not UTF-8", maxPath)}
+		case twin != "":
+			return &Refusal{p, fmt.Sprintf("its name and that of %q differ by case alone: on some systems they are one file", path.Join(name, twin))}
 		case e.IsDir() && depth == maxDepth:
 			return &Refusal{p, fmt.Sprintf("directories are nested deeper than %d", maxDepth)}
 		case e.IsDir():
@@ -107,6 +114,18 @@ func (w *walker) directory(name string, depth int) error {
 		}
 	}
 	return nil
+}
+
+// foldName is the same for names that are one where case does not count: each
+// letter is the least of those that Unicode's simple folding makes equal.
+func foldName(name string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+			least = min(least, next)
+		}
+		return least
+	}, name)
 }
 
 func unlessEOF(err error) error {
