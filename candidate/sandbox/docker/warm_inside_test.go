@@ -17,6 +17,13 @@ func Warmed(ctx context.Context, s *Sandbox, spec sandbox.Spec) {
 	<-w.ready
 }
 
+// Waiting is how many containers wait, or are being begun.
+func Waiting(s *Sandbox) int {
+	s.warm.mu.Lock()
+	defer s.warm.mu.Unlock()
+	return len(s.warm.waiting)
+}
+
 // Unasked is the same sandbox, with limits that nobody chose.
 func Unasked(s *Sandbox) *Sandbox {
 	s.asked = false

@@ -2,7 +2,10 @@ package docker_test
 
 import (
 	"context"
+	"net"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,11 +43,14 @@ func TestWarm(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, c := made.(*docker.Sandbox), dockertest.Client(t, host)
-	begin := func(t *testing.T) (spec sandbox.Spec, id string, drop func()) {
+	begin := func(t *testing.T, change ...func(*sandbox.Spec)) (spec sandbox.Spec, id string, drop func()) {
 		t.Helper()
 		spec = sandbox.Spec{
 			Argv: []string{"-"}, Root: t.TempDir(), Home: t.TempDir(), Network: sandbox.NetworkNone, Timeout: time.Minute,
 			Labels: map[string]string{"bestof.run": strings.ReplaceAll(t.Name(), "/", "-") + strconv.Itoa(os.Getpid())},
+		}
+		for _, f := range change {
+			f(&spec)
 		}
 		if ids := running(t, c, spec.Labels["bestof.run"]); len(ids) > 0 {
 			t.Fatalf("%v are there already", ids)
@@ -65,8 +71,8 @@ func TestWarm(t *testing.T) {
 			t.Errorf("%v are left", ids)
 		}
 	}
-	// run says in which container the program is.
-	run := func(t *testing.T, spec sandbox.Spec) (group string) {
+	// run says in which container the program is, and whether it had waited.
+	run := func(t *testing.T, spec sandbox.Spec) (group string, warm bool) {
 		t.Helper()
 		spec.Argv, spec.Env, spec.Stdin = []string{"sh", "-c", `echo "$A"; cat`}, map[string]string{"A": "1"}, []byte("2\n")
 		spec.Started = func(p sandbox.Process) {
@@ -82,17 +88,17 @@ func TestWarm(t *testing.T) {
 		if err != nil || !res.OK() || string(res.Stdout.Bytes()) != "1\n2\n" {
 			t.Fatalf("%+v, %v", res, err)
 		}
-		return group
+		return group, res.Warm
 	}
 	t.Run("is used by a run of the same paths", func(t *testing.T) {
 		spec, id, drop := begin(t)
-		if group := run(t, spec); !strings.Contains(group, id) {
-			t.Errorf("the program ran in %s, not in %s", group, id)
+		if group, warm := run(t, spec); !strings.Contains(group, id) || !warm {
+			t.Errorf("the program ran in %s, not in %s; warm: %v", group, id, warm)
 		}
 		gone(t, spec)
 		drop()
-		if group := run(t, spec); group == "" || strings.Contains(group, id) {
-			t.Errorf("a second run was in %s", group)
+		if group, warm := run(t, spec); group == "" || strings.Contains(group, id) || warm {
+			t.Errorf("a second run was in %s; warm: %v", group, warm)
 		}
 		gone(t, spec)
 	})
@@ -101,10 +107,72 @@ func TestWarm(t *testing.T) {
 		defer drop()
 		other := spec
 		other.Binds = []sandbox.Bind{{Source: t.TempDir(), Target: "/more"}}
-		if group := run(t, other); group == "" || strings.Contains(group, id) {
-			t.Errorf("the program ran in %s", group)
+		if group, warm := run(t, other); group == "" || strings.Contains(group, id) || warm {
+			t.Errorf("the program ran in %s; warm: %v", group, warm)
 		}
 		gone(t, spec)
+	})
+	t.Run("is one program's with its sockets", func(t *testing.T) {
+		dir := t.TempDir()
+		sockets := [3]string{}
+		for i := range sockets {
+			sockets[i] = filepath.Join(dir, strconv.Itoa(i))
+			l, err := net.Listen("unix", sockets[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+		}
+		own := func(spec *sandbox.Spec) {
+			spec.Binds = []sandbox.Bind{{Source: sockets[0], Target: "/run/bestof/mcp.sock"}}
+			spec.Forwards = []sandbox.Forward{{Port: 11975, Socket: sockets[1]}}
+		}
+		spec, id, drop := begin(t, own)
+		defer drop()
+		seen, err := c.ContainerInspect(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shown []string
+		for _, m := range seen.Mounts {
+			if strings.HasPrefix(m.Source, dir) && !m.RW {
+				shown = append(shown, m.Source)
+			}
+		}
+		slices.Sort(shown)
+		if !slices.Equal(shown, sockets[:2]) {
+			t.Errorf("it shows %v", shown)
+		}
+		if group, warm := run(t, spec); !strings.Contains(group, id) || !warm {
+			t.Errorf("the program ran in %s, not in %s; warm: %v", group, id, warm)
+		}
+		gone(t, spec)
+		other, id, drop := begin(t, own)
+		defer drop()
+		other.Forwards = []sandbox.Forward{{Port: 11975, Socket: sockets[2]}}
+		if group, warm := run(t, other); group == "" || strings.Contains(group, id) || warm {
+			t.Errorf("with another's socket the program ran in %s; warm: %v", group, warm)
+		}
+		gone(t, other)
+	})
+	t.Run("is not begun while memory is short", func(t *testing.T) {
+		spec := sandbox.Spec{Argv: []string{"-"}, Root: t.TempDir(), Home: t.TempDir(), Network: sandbox.NetworkNone, Timeout: time.Minute}
+		meminfo := filepath.Join(t.TempDir(), "meminfo")
+		made, err := newSandbox(sandbox.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := docker.Remembering(made.(*docker.Sandbox), meminfo)
+		for text, want := range map[string]int{"MemAvailable: 1048575 kB\n": 0, "MemAvailable: 1048576 kB\n": 1, "": 0} {
+			if err := os.WriteFile(meminfo, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			drop := s.Warm(t.Context(), spec)
+			if got := docker.Waiting(s); got != want {
+				t.Errorf("%q: %d wait, want %d", text, got, want)
+			}
+			drop()
+		}
 	})
 	t.Run("is removed when nobody wants it", func(t *testing.T) {
 		spec, _, drop := begin(t)
