@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"hash"
 	"slices"
+
+	"github.com/bestof-dev/bestof/internal/wordform"
 )
 
 // Diff is the change from one sealed tree to another.
@@ -151,8 +153,9 @@ func (o *Objects) count(ctx context.Context, c *Change, fresh map[string][]byte)
 }
 
 // normalise adds a file to the key under which changes that differ only in
-// white space are equal: the words of the new content, not their distances.
-// A file whose words are those of before still differs from no change.
+// white space are equal: the words of the new content, not their distances but
+// for that from the left in languages where it means something. A file whose
+// words are those of before still differs from no change.
 func normalise(key hash.Hash, f FileChange, new []byte) {
 	fmt.Fprintf(key, "%q %o %o %t\n", f.Path, f.OldMode, f.NewMode, f.Binary)
 	if f.Binary || f.NewMode == ModeLink {
@@ -160,10 +163,10 @@ func normalise(key hash.Hash, f FileChange, new []byte) {
 		return
 	}
 	words := sha256.New()
-	for _, w := range bytes.Fields(new) {
-		words.Write(w)
+	wordform.Put(f.Path, new, func(part []byte) {
+		words.Write(part)
 		words.Write([]byte{' '})
-	}
+	})
 	fmt.Fprintf(key, "%x\n", words.Sum(nil))
 }
 

@@ -335,4 +335,17 @@ func TestNormalisedIgnoresWhiteSpaceOnly(t *testing.T) {
 	if key("a c\n") == key("ac\n") || key("a c\n") == key("a d\n") {
 		t.Error("words make no difference")
 	}
+	other := func(name, content string) string {
+		c, err := o.Diff(t.Context(), base, forest{"x.go": {ModeFile, "a b\n"}, name: {ModeFile, content}}.plant(t, o, dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Normalised
+	}
+	if other("m.py", "if a:\n  b\n  c\n") == other("m.py", "if a:\n  b\nc\n") {
+		t.Error("Python's indentation makes no difference")
+	}
+	if other("m.py", "if a:\n  b =  c\n") != other("m.py", "if a:\n\n  b = c \n") {
+		t.Error("white space inside of Python's lines makes a difference")
+	}
 }

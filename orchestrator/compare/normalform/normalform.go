@@ -14,6 +14,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/bestof-dev/bestof/internal/wordform"
 )
 
 // A Form is what a file comes to.
@@ -27,7 +29,7 @@ type Form struct {
 // Of is the form of a file by its name and its text. The name's ending says
 // which language it is; a file without one may say so in its first line.
 func Of(name string, text []byte) Form {
-	scan, indented := language(name, text)
+	scan := language(name, text)
 	if scan != nil && utf8.Valid(text) {
 		t := &tokens{src: strings.TrimPrefix(string(text), "\ufeff"), hash: newDigest(), name: path.Base(name)}
 		scan(t)
@@ -36,67 +38,47 @@ func Of(name string, text []byte) Form {
 		}
 	}
 	h := newDigest()
-	if !indented {
-		for w := range bytes.FieldsSeq(text) {
-			h.put(string(w))
-		}
-	} else {
-		for line := range bytes.Lines(text) {
-			words := bytes.Fields(line)
-			if len(words) == 0 {
-				continue
-			}
-			body := bytes.TrimLeft(line, " \t")
-			h.put(string(line[:len(line)-len(body)]))
-			for _, w := range words {
-				h.put(string(w))
-			}
-			h.put("\n")
-		}
-	}
+	wordform.Put(name, text, func(part []byte) { h.put(string(part)) })
 	return Form{Sum: h.sum()}
 }
 
-// language finds how a file is read: scan is nil where no language is known,
-// and indented is whether the distance of lines from the left means something.
-func language(name string, text []byte) (scan func(*tokens), indented bool) {
+// language finds how a file is read, nil where no language is known.
+func language(name string, text []byte) func(*tokens) {
 	base := path.Base(name)
 	switch strings.ToLower(path.Ext(base)) {
 	case ".go":
-		return scanGo, false
+		return scanGo
 	case ".py", ".pyi":
-		return scanPython, true
+		return scanPython
 	case ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx":
-		return scanScript, false
+		return scanScript
 	case ".rs":
-		return braces{nested: true, rust: true}.scan, false
+		return braces{nested: true, rust: true}.scan
 	case ".java":
-		return braces{textBlocks: true, java: true}.scan, false
+		return braces{textBlocks: true, java: true}.scan
 	case ".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx":
-		return braces{preprocessed: true}.scan, false
+		return braces{preprocessed: true}.scan
 	case ".json":
-		return braces{noComments: true}.scan, false
+		return braces{noComments: true}.scan
 	case ".sh", ".bash", ".ksh", ".dash":
-		return scanShell, false
+		return scanShell
 	case ".rb", ".rake", ".gemspec":
-		return scanRuby, false
-	case ".yml", ".yaml", ".mk", ".mak", ".haml", ".slim", ".pug", ".sass", ".styl", ".coffee", ".nim", ".fs", ".fsx", ".hs", ".elm", ".md", ".rst", ".pyx":
-		return nil, true
+		return scanRuby
 	case "":
 		line, _, _ := bytes.Cut(text[:min(len(text), 200)], []byte("\n"))
 		if m := shebang.FindSubmatch(line); m != nil {
 			switch string(m[1]) {
 			case "python":
-				return scanPython, true
+				return scanPython
 			case "ruby":
-				return scanRuby, false
+				return scanRuby
 			case "node":
-				return scanScript, false
+				return scanScript
 			}
-			return scanShell, false
+			return scanShell
 		}
 	}
-	return nil, strings.HasPrefix(strings.ToLower(base), "makefile") || base == "GNUmakefile"
+	return nil
 }
 
 var shebang = regexp.MustCompile(`^#!\s*/\S*?(?:/|/env\s+)(python|ruby|node|sh|bash|dash|ksh)[\d.]*\s*(?:\s-\S*\s*)*$`)
