@@ -106,7 +106,7 @@ var corpus = map[string]string{
 
 	"verified: tests edited, deleted, moved, skipped, shadowed": "cheat-edits cheat-deletes cheat-renames cheat-skips cheat-restored hazards_verification.txtar worktree:TestVerificationProtects orchestrator/plan:TestTampered",
 	"verified: settings, shims, stale caches":                   "cheat-conftest cheat-settings cheat-sitecustomize cheat-tools cheat-cache orchestrator/plan:TestProtected hazards_verification.txtar",
-	"verified: ends early, runs nothing, runs less":             "cheat-exit cheat-fewer hazards_go.txtar plugin/verify:TestFewerTests plugin/verify:TestHazardsExitBeforeTests internal/testreport:TestLessNeverSolves",
+	"verified: ends early, runs nothing, runs less":             "cheat-exit cheat-fewer hazards_go.txtar plugin/verify:TestFewerTests plugin/verify:TestHazardsExitBeforeTests internal/testreport:TestOf orchestrator:TestNamed",
 	"verified: planted results":                                 "cheat-results during-result-files verify_forged.txtar plugin/verify:TestResultsTravel",
 	"verified: passes already":                                  "expect.txtar batch_run.txtar compare_batch.txtar",
 	"verified: flaky":                                           "sandbox_repeat.txtar limits.txtar orchestrator:TestFoldKeepsTheWorstRepetition plugin/verify:TestBaseline",
@@ -131,7 +131,7 @@ var corpus = map[string]string{
 	"tools 04 environment":                                  "mcp/session:TestHazardEnvironmentIsExact mcp/session:TestHazardAServerRepeatsItsSecrets",
 	"tools 05 floods":                                       "mcp/session:TestHazardServersThatMisbehaveButAnswer mcp/session:TestHazardAnswersThatAreNone mcp/session:TestLines tool-flood tool-large tool-deep",
 	"tools 06-07 redirects, private addresses":              "mcp/session:TestHazardHTTPRedirectsCarryNothingAway mcp/login:TestAddressesOfTheWorld mcp/login:TestPlacesThatAreAskedForAServer",
-	"tools 08-09 browsers, siblings":                        "tool-host tool-page tool-no-token tool-guessed-token tool-sibling-socket tool-session mcp/gateway:TestOnlyTheHolderOfATokenIsServed mcp/gateway:TestSocketsAreTheirOwnersOnly",
+	"tools 08-09 browsers, siblings":                        "tool-host tool-page tool-no-token tool-guessed-token tool-sibling-socket tool-session docker_warm_reach.txtar candidate/sandbox/docker:TestWarm mcp/gateway:TestOnlyTheHolderOfATokenIsServed mcp/gateway:TestSocketsAreTheirOwnersOnly",
 	"tools 10 servers that ask":                             "mcp/session:TestNoCapabilityIsOffered",
 	"tools 11 odd content":                                  "mcp/session:TestResultIsKept mcp/gateway:TestResultsPassThroughByteExact",
 	"tools 12-13 rights and tokens":                         "tool-withheld mcp/gateway:TestHooksDecide mcp/session:TestTokens mcp/login:TestTokensAreKeptForTheOwnerAndOneAddress",
