@@ -76,6 +76,10 @@ func read(f *os.File) (o Owner, err error) {
 // Release gives the lock back.
 func (l *Lock) Release() error { return errors.Join(l.file.Truncate(0), l.file.Close()) }
 
+// File is what holds the lock: a child that inherits it goes on holding it when
+// this process is gone.
+func (l *Lock) File() *os.File { return l.file }
+
 // Held is who holds the lock of the file at path now, ok whether somebody does.
 func Held(path string) (owner Owner, ok bool) {
 	f, err := os.Open(path)

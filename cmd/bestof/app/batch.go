@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bestof-dev/bestof/internal/sqlitefile"
 	"github.com/bestof-dev/bestof/orchestrator"
 	"github.com/bestof-dev/bestof/orchestrator/batch"
 	"github.com/bestof-dev/bestof/orchestrator/batch/task"
@@ -92,6 +93,8 @@ func asBatchError(err error) error {
 		return refusedf("%w", err)
 	case errors.Is(err, batch.ErrNone), errors.Is(err, batch.ErrExists):
 		return usageError{err}
+	case sqlitefile.Damaged(err):
+		err = fmt.Errorf("the state of the batch, batch.db in its directory, is damaged: put back a copy of it, or begin again in another directory; the records of its runs are in runs/ beside it (%w)", err)
 	case batch.Full(err):
 		return fullDisk(err, "do this again")
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -80,8 +81,13 @@ func (a *app) planBatch(ctx context.Context, o *batchOptions, file fileConfig, h
 	if len(problems) > 0 || len(p.specs) == 0 {
 		return p, problems, nil
 	}
-	// What is wrong with the flags is found once, with the first task.
-	if _, err := p.turn(ctx, p.specs[0]); err != nil {
+	// What is wrong with the flags is found once, with the first task that is here:
+	// a dry run does not copy what is known by a URL alone.
+	first := slices.IndexFunc(p.specs, func(s batch.Spec) bool { return s.Dir != "" })
+	if first < 0 {
+		return p, problems, nil
+	}
+	if _, err := p.turn(ctx, p.specs[first]); err != nil {
 		if code := exitStatus(err); code != orchestrator.ExitUsage {
 			return nil, nil, err
 		}
@@ -395,7 +401,7 @@ func (a *app) printBatchPlan(p *batchPlan) error {
 	var repos, tests []string
 	hidden, named := 0, 0
 	for _, s := range p.specs {
-		for list, word := range map[*[]string]string{&repos: s.Dir, &tests: argv.Join(s.Task.Test)} {
+		for list, word := range map[*[]string]string{&repos: cmp.Or(s.Dir, s.Task.Repo), &tests: argv.Join(s.Task.Test)} {
 			if !slices.Contains(*list, word) {
 				*list = append(*list, word)
 			}

@@ -97,11 +97,12 @@ func (a *app) openTool(ctx context.Context, name string, pairs []compare.Pair, o
 	if _, err := exec.LookPath(command[0]); err != nil {
 		return usagef("the diff tool %s is not installed, or not on PATH", command[0])
 	}
-	dir, err := os.MkdirTemp("", "bestof-diff-")
+	sweepCopies(time.Now(), false) // what stays is gone with the next `bestof gc`
+	dir, lock, err := placeForCopies()
 	if err != nil {
 		return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("make a directory for copies: %w", err)}
 	}
-	defer func() { err = errors.Join(err, removeCopies(dir)) }()
+	defer func() { err = errors.Join(err, removeCopies(dir), lock.Release()) }()
 	for i, p := range pairs {
 		fmt.Fprintf(a.Err, "bestof: %d of %d: %s (%s)\n", i+1, len(pairs), term.Clean(p.Path(), 400), p.Status())
 		place := filepath.Join(dir, fmt.Sprint(i+1))
@@ -113,7 +114,7 @@ func (a *app) openTool(ctx context.Context, name string, pairs []compare.Pair, o
 		if err != nil {
 			return statusError{orchestrator.ExitInfrastructure, err}
 		}
-		if err := a.runTool(ctx, dir, command, shell, old, new); err != nil {
+		if err := a.runTool(ctx, dir, lock.File(), command, shell, old, new); err != nil {
 			return err
 		}
 		if err := removeCopies(place); err != nil {
@@ -123,13 +124,15 @@ func (a *app) openTool(ctx context.Context, name string, pairs []compare.Pair, o
 	return nil
 }
 
-// runTool waits for the tool. That it found differences is no error.
-func (a *app) runTool(ctx context.Context, dir string, command []string, shell bool, old, new string) error {
+// runTool waits for the tool, which holds the lock of the copies too. That it
+// found differences is no error.
+func (a *app) runTool(ctx context.Context, dir string, lock *os.File, command []string, shell bool, old, new string) error {
 	args := append([]string{}, command[1:]...)
 	if !shell {
 		args = append(args, old, new)
 	}
 	cmd := exec.CommandContext(ctx, command[0], args...)
+	cmd.ExtraFiles = []*os.File{lock}
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = dir, a.In, a.Out, a.Err
 	cmd.Env = append(os.Environ(), "LOCAL="+old, "REMOTE="+new, "BASE="+old, "MERGED="+new)
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, 5*time.Second

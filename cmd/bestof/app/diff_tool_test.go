@@ -3,9 +3,14 @@ package app
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/bestof-dev/bestof/internal/ownedlock"
 )
 
 func TestToolCommand(t *testing.T) {
@@ -103,5 +108,59 @@ func TestCandidateLogs(t *testing.T) {
 	}
 	if candidateLogs(run, "c2") != nil || candidateLogs(run+"/none", "c1") != nil {
 		t.Error("logs of nobody")
+	}
+}
+
+// TestSweepCopies: copies go when nobody has them open any more, and nothing
+// else in the temporary folder does.
+func TestSweepCopies(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	later := time.Now().Add(2 * copiesFresh)
+	place := func() (string, *ownedlock.Lock) {
+		dir, lock, err := placeForCopies()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sub := filepath.Join(dir, "1", "base")
+		if err := errors.Join(os.MkdirAll(sub, 0o700), os.WriteFile(filepath.Join(sub, "x"), nil, 0o400), os.Chmod(sub, 0o500)); err != nil {
+			t.Fatal(err)
+		}
+		return dir, lock
+	}
+	held, lock := place()
+	defer lock.Release()
+	dead, lock := place()
+	tool := exec.Command("cat") // as a tool that outlives the one who started it
+	tool.ExtraFiles = []*os.File{lock.File()}
+	in, err := tool.StdinPipe()
+	if err == nil {
+		err = errors.Join(tool.Start(), lock.File().Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, outside := filepath.Join(tmp, copiesPrefix+"other"), t.TempDir()
+	if err := errors.Join(os.Mkdir(other, 0o700), os.Symlink(outside, filepath.Join(tmp, copiesPrefix+"link")), os.WriteFile(filepath.Join(outside, copiesLock), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if gone := sweepCopies(later, false); len(gone) != 0 {
+		t.Errorf("while the tool runs %q go", gone)
+	}
+	if err := errors.Join(in.Close(), tool.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	if gone := sweepCopies(time.Now(), false); len(gone) != 0 {
+		t.Errorf("fresh ones go: %q", gone)
+	}
+	for _, dry := range []bool{true, false} {
+		if gone := sweepCopies(later, dry); !slices.Equal(gone, []string{dead}) {
+			t.Errorf("%q go, want %q", gone, dead)
+		}
+	}
+	for dir, want := range map[string]bool{held: true, dead: false, other: true, outside: true} {
+		if _, err := os.Stat(dir); (err == nil) != want {
+			t.Errorf("%s: %v", dir, err)
+		}
 	}
 }

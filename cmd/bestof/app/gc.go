@@ -63,6 +63,7 @@ type gcReport struct {
 	Trash   []string `json:"trash"`
 	Bytes   int64    `json:"bytes"`
 	JobRuns []int64  `json:"job_runs"` // whose logs, results and batches go; the history stays
+	Copies  []string `json:"copies"`   // that a killed `diff --tool` left
 
 	Containers []string `json:"containers"`
 }
@@ -120,6 +121,7 @@ func (a *app) runGC(ctx context.Context, o gcOptions, given func(string) bool) e
 		return statusError{orchestrator.ExitInfrastructure, err}
 	}
 	report.Runs, report.Bases, report.Mounts, report.Trash, report.Bytes = list(done.Runs), list(done.Bases), list(done.Mounts), list(done.Trash), done.Bytes
+	report.Copies = list(sweepCopies(time.Now(), o.dryRun))
 	if len(done.Left) > 0 {
 		a.warn("left, since only an engine that works can remove what its overlays left: %s", strings.Join(done.Left, ", "))
 	}
@@ -137,7 +139,7 @@ func (a *app) runGC(ctx context.Context, o gcOptions, given func(string) bool) e
 	for _, part := range []struct {
 		what  string
 		names []string
-	}{{"record", report.Records}, {"what a job kept of run", jobRuns}, {"shadows of run", report.Runs}, {"base", report.Bases}, {"mount", report.Mounts}, {"container", report.Containers}, {"trash", report.Trash}} {
+	}{{"record", report.Records}, {"what a job kept of run", jobRuns}, {"shadows of run", report.Runs}, {"base", report.Bases}, {"mount", report.Mounts}, {"container", report.Containers}, {"trash", report.Trash}, {"copies for a diff tool in", report.Copies}} {
 		for _, name := range part.names {
 			fmt.Fprintf(a.Out, "%s %s %s\n", verb, part.what, term.Clean(name, 200))
 		}

@@ -178,7 +178,7 @@ func (t *Totals) Done() int {
 // Remaining is how long the rest takes if it goes on as it went; 0 when that
 // cannot be told.
 func (t *Totals) Remaining(now time.Time) time.Duration {
-	if t.CandidatesDone == 0 || t.Finished != nil || t.Began.IsZero() {
+	if t.CandidatesDone == 0 || t.Finished != nil || t.Began.IsZero() || t.Done() >= t.Tasks {
 		return 0
 	}
 	left := max(0, t.Candidates-t.CandidatesDone)

@@ -27,6 +27,10 @@ func TestFold(t *testing.T) {
 	if got := totals.Remaining(at.Add(10 * time.Minute)); got != 50*time.Minute {
 		t.Errorf("remaining %v", got)
 	}
+	nothing := totals
+	if nothing.Tasks = 4; nothing.Remaining(at.Add(10*time.Minute)) != 0 {
+		t.Error("when every task has ended something is left")
+	}
 	totals.Fold(Event{Body: Finished{Reason: "done"}})
 	if totals.Remaining(at) != 0 || len(totals.Working) != 0 {
 		t.Errorf("after the end: %v, %v", totals.Remaining(at), totals.Working)
