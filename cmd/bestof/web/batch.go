@@ -17,12 +17,18 @@ type batchBody struct {
 	Process                 string
 	Compare, Numbers        string
 	More, Caption           string
+	Events                  string // where its stream is, "" when nobody runs it
 	Tasks                   []batchTask
 }
 
 type batchTask struct {
-	ID, State, Run, Reason term.Safe
-	Winner, Link           string
+	Number int       `json:"number"` // its row in the batch, from 1
+	ID     term.Safe `json:"-"`
+	State  string    `json:"state"` // cleaned, like what follows
+	Run    string    `json:"run"`
+	Reason string    `json:"reason"`
+	Winner string    `json:"winner"`
+	Link   string    `json:"link"`
 }
 
 // batch is how far a batch has come.
@@ -32,7 +38,17 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 		s.fault(w, r, err)
 		return
 	}
+	s.page(w, r, http.StatusOK, "batch", "Batch "+b.Directory, batchPart(b, firstTask(r)))
+}
+
+// firstTask is how many tasks a page leaves out at the beginning.
+func firstTask(r *http.Request) int {
 	from, _ := strconv.Atoi(r.URL.Query().Get("from"))
+	return from
+}
+
+// batchPart is what a page shows of a batch.
+func batchPart(b Batch, from int) batchBody {
 	here := BatchPath(b.Place)
 	body := batchBody{
 		Directory: clean(b.Directory), State: clean(b.State), Spend: clean(b.Spend), Process: "Nobody runs it.",
@@ -40,6 +56,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 	}
 	if b.Process > 0 {
 		body.Process = "Process " + strconv.Itoa(b.Process) + " runs it."
+		body.Events = here + "/events?from=" + strconv.Itoa(from)
 	}
 	at := 0
 	for t := range b.Tasks {
@@ -50,7 +67,10 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 			body.More = here + "?from=" + strconv.Itoa(at-1)
 			break
 		}
-		line := batchTask{ID: term.Clean(t.ID, 200), State: clean(t.State), Run: clean(t.Run), Reason: term.Clean(t.Reason, maxText)}
+		line := batchTask{
+			Number: at, ID: term.Clean(t.ID, 200),
+			State: clean(t.State).String(), Run: clean(t.Run).String(), Reason: term.Clean(t.Reason, maxText).String(),
+		}
 		if t.Winner > 0 {
 			line.Winner = candidate.Number(t.Winner).ID()
 		}
@@ -59,7 +79,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 		}
 		body.Tasks = append(body.Tasks, line)
 	}
-	s.page(w, r, http.StatusOK, "batch", "Batch "+b.Directory, body)
+	return body
 }
 
 type blockBody struct {

@@ -56,6 +56,7 @@ func (s *Server) routes() http.Handler {
 		"GET /runs/{place}/{run}/diff/{from}/{to}/{file}": s.diffFile,
 		"GET /runs/{place}/{run}/adopt/{candidate}":       s.propose,
 		"GET /batches/{place}":                            s.batch,
+		"GET /batches/{place}/events":                     s.batchEvents,
 		"GET /batches/{place}/compare":                    s.batchCompare,
 		"GET /batches/{place}/numbers":                    s.batchNumbers,
 		"POST /confirm":                                   s.confirm,

@@ -31,14 +31,11 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	select {
-	case s.streams <- struct{}{}:
-		defer func() { <-s.streams }()
-	default:
-		w.Header().Set("Retry-After", "10")
-		s.fail(w, r, http.StatusServiceUnavailable, "Too many pages are open that show runs as they work: close some.")
+	leave, ok := s.seat(w, r)
+	if !ok {
 		return
 	}
+	defer leave()
 	f, err := s.firstEvents(r, run)
 	if err != nil {
 		s.fail(w, r, http.StatusNotFound, "The run has no events.")
@@ -51,12 +48,24 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	seen, _ := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64)
-	st := &stream{w: w, c: http.NewResponseController(w), p: newProgress(), t: t, life: run.Life, poll: s.o.poll, seen: seen}
+	st := &stream{pipe: pipeTo(w), p: newProgress(), t: t, life: run.Life, poll: s.o.poll, seen: seen}
 	if cut {
 		st.p.notice, st.p.freshN = "The file of events is large: its beginning was left out.", true
 	}
 	if err := st.follow(r); err != nil && r.Context().Err() == nil {
 		s.o.Log(fmt.Errorf("stream of run %s: %w", run.Doc.Run, err))
+	}
+}
+
+// seat is a place among the streams, of which there are so many.
+func (s *Server) seat(w http.ResponseWriter, r *http.Request) (leave func(), ok bool) {
+	select {
+	case s.streams <- struct{}{}:
+		return func() { <-s.streams }, true
+	default:
+		w.Header().Set("Retry-After", "10")
+		s.fail(w, r, http.StatusServiceUnavailable, "Too many pages are open that show runs as they work: close some.")
+		return nil, false
 	}
 }
 
@@ -78,14 +87,12 @@ func (s *Server) firstEvents(r *http.Request, run Run) (*os.File, error) {
 }
 
 type stream struct {
-	w     http.ResponseWriter
-	c     *http.ResponseController
-	p     *progress
-	t     *tail
-	life  func() Life
-	poll  time.Duration
-	seen  int64
-	begun bool
+	*pipe
+	p    *progress
+	t    *tail
+	life func() Life
+	poll time.Duration
+	seen int64
 }
 
 // maxPieces is how many pieces are folded before the page is told: events may
@@ -135,7 +142,7 @@ func (st *stream) follow(r *http.Request) error {
 		}
 		if news := st.p.news(); len(news) > 0 || !st.begun || quiet >= aliveTime {
 			quiet = 0
-			if err := st.send(news); err != nil {
+			if err := st.send(news, st.p.seq); err != nil {
 				return err
 			}
 		}
@@ -170,8 +177,18 @@ func (st *stream) checkLife(r *http.Request) error {
 	return nil
 }
 
-// send writes messages in one piece, or one comment when there are none.
-func (st *stream) send(news []message) error {
+// A pipe takes messages to one client.
+type pipe struct {
+	w     http.ResponseWriter
+	c     *http.ResponseController
+	begun bool
+}
+
+func pipeTo(w http.ResponseWriter) *pipe { return &pipe{w: w, c: http.NewResponseController(w)} }
+
+// send writes messages in one piece, or one comment when there are none. id is
+// what a client has seen that has the last of them.
+func (p *pipe) send(news []message, id int64) error {
 	var b bytes.Buffer
 	if len(news) == 0 {
 		b.WriteString(": here\n\n")
@@ -183,20 +200,20 @@ func (st *stream) send(news []message) error {
 		}
 		fmt.Fprintf(&b, "event: %s\ndata: %s\n", m.kind, body)
 		if i == len(news)-1 { // whoever has this one has all
-			fmt.Fprintf(&b, "id: %d\n", st.p.seq)
+			fmt.Fprintf(&b, "id: %d\n", id)
 		}
 		b.WriteByte('\n')
 	}
-	if !st.begun {
-		st.begun = true
-		st.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
-		st.w.Header().Set("X-Accel-Buffering", "no")
+	if !p.begun {
+		p.begun = true
+		p.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		p.w.Header().Set("X-Accel-Buffering", "no")
 	}
-	if err := st.c.SetWriteDeadline(time.Now().Add(streamTime)); err != nil {
+	if err := p.c.SetWriteDeadline(time.Now().Add(streamTime)); err != nil {
 		return err
 	}
-	if _, err := st.w.Write(b.Bytes()); err != nil {
+	if _, err := p.w.Write(b.Bytes()); err != nil {
 		return err
 	}
-	return st.c.Flush()
+	return p.c.Flush()
 }

@@ -39,6 +39,8 @@ const (
 type fakeArchive struct {
 	run    Run
 	listed []string // texts of the list
+	// batches is how the batch stands now; nil for one that is over.
+	batches func() (Batch, error)
 }
 
 func (f *fakeArchive) List(context.Context) (Listing, error) {
@@ -67,6 +69,9 @@ func (f *fakeArchive) Batch(_ context.Context, place Place) (Batch, error) {
 		return Batch{}, ErrNone
 	}
 	tasks := []BatchTask{{ID: payload, State: payload, Run: runID, Winner: 1, Reason: payload}, {ID: "second"}}
+	if f.batches != nil {
+		return f.batches()
+	}
 	return Batch{
 		Place: "b", Directory: payload, State: payload, Spend: payload, Count: 2, Tasks: slices.Values(tasks),
 		Compare: func() (compare.Batch, error) {

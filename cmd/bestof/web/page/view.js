@@ -1,5 +1,24 @@
 "use strict";
-// Live updates of the page of a run that works. All that it writes is text.
+// Live updates of the pages of a run that works and of a batch. All that they
+// write is text.
+const say = (cell, text) => {
+  const old = cell.querySelector("bdi");
+  if (old) { old.textContent = text; return; }
+  const bdi = document.createElement("bdi");
+  bdi.textContent = text;
+  cell.replaceChildren(bdi);
+};
+
+const follow = (at) => {
+  const link = document.getElementById("link");
+  const source = new EventSource(at);
+  source.addEventListener("open", () => { link.textContent = "Live."; });
+  source.addEventListener("error", () => {
+    link.textContent = source.readyState === EventSource.CLOSED ? "Not live: load the page again." : "The connection is lost; trying again …";
+  });
+  return source;
+};
+
 (() => {
   const live = document.getElementById("live");
   if (!live) return;
@@ -26,19 +45,8 @@
     body.append(r);
     return r;
   };
-  const say = (cell, text) => {
-    const old = cell.querySelector("bdi");
-    if (old) { old.textContent = text; return; }
-    const bdi = document.createElement("bdi");
-    bdi.textContent = text;
-    cell.replaceChildren(bdi);
-  };
 
-  const source = new EventSource(live.dataset.events);
-  source.addEventListener("open", () => { link.textContent = "Live."; });
-  source.addEventListener("error", () => {
-    link.textContent = source.readyState === EventSource.CLOSED ? "Not live: load the page again." : "The connection is lost; trying again …";
-  });
+  const source = follow(live.dataset.events);
   source.addEventListener("step", (e) => { step.textContent = JSON.parse(e.data).text; });
   source.addEventListener("notice", (e) => { notice.textContent = JSON.parse(e.data).text; });
   source.addEventListener("candidate", (e) => {
@@ -58,5 +66,34 @@
     link.textContent = "The run has ended.";
     document.getElementById("again").textContent = "Compare its candidates";
     live.dataset.ended = "yes";
+  });
+})();
+
+(() => {
+  const batch = document.getElementById("batch");
+  if (!batch) return;
+  const source = follow(batch.dataset.events);
+  source.addEventListener("batch", (e) => {
+    const b = JSON.parse(e.data);
+    for (const name of ["state", "process", "spend"]) document.getElementById(name).textContent = b[name];
+  });
+  source.addEventListener("task", (e) => {
+    const t = JSON.parse(e.data);
+    const r = batch.querySelector(`[data-task="${Number(t.number)}"]`);
+    if (!r) return;
+    for (const name of ["state", "winner", "reason"]) say(r.querySelector(`[data-cell="${name}"]`), t[name]);
+    const run = r.querySelector('[data-cell="run"]');
+    run.replaceChildren();
+    if (!t.link) return;
+    const a = document.createElement("a");
+    a.className = "path";
+    a.href = t.link;
+    a.textContent = t.run;
+    run.append(a);
+  });
+  source.addEventListener("end", (e) => {
+    source.close();
+    document.getElementById("link").textContent = JSON.parse(e.data).text;
+    batch.dataset.ended = "yes";
   });
 })();
