@@ -56,8 +56,9 @@ func newFileList(text []byte) *fileList {
 // A Looker takes one fingerprint after another of a repository, not two at once.
 // What it read the last time and is the same now it keeps once.
 type Looker struct {
-	repo *Repository
-	last Fingerprint
+	repo  *Repository
+	last  Fingerprint
+	spare []byte // room for what git prints
 }
 
 // Looker is a Looker at the repository.
@@ -104,21 +105,36 @@ func (l *Looker) look(ctx context.Context) (Fingerprint, error) {
 		return f, nil
 	}
 	// The entries, not the bytes: git refreshes the index by itself.
-	if f.index, err = r.git.Run(ctx, "ls-files", "-z", "-v", "--stage"); err != nil {
+	if f.index, err = l.run(ctx, l.last.index, "ls-files", "-z", "-v", "--stage"); err != nil {
 		return f, err
 	}
-	if bytes.Equal(f.index, l.last.index) {
-		f.index = l.last.index
+	f.files = l.last.files
+	if f.files == nil {
+		f.files = &fileList{}
 	}
-	paths, err := r.git.Run(ctx, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	paths, err := l.run(ctx, f.files.text, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	if err != nil {
 		return f, err
 	}
-	if f.files = l.last.files; f.files == nil || !bytes.Equal(paths, f.files.text) {
+	if !bytes.Equal(paths, f.files.text) {
 		f.files = newFileList(paths)
 	}
 	f.found, err = f.files.find(r.root)
 	return f, err
+}
+
+// run is what git prints, in the same memory as the last time when it is the
+// same.
+func (l *Looker) run(ctx context.Context, last []byte, args ...string) ([]byte, error) {
+	out := bytes.NewBuffer(l.spare[:0])
+	if err := l.repo.git.Stream(ctx, nil, out, args...); err != nil {
+		return nil, err
+	}
+	l.spare = out.Bytes()
+	if bytes.Equal(l.spare, last) {
+		return last, nil
+	}
+	return bytes.Clone(l.spare), nil
 }
 
 // settings adds the files that say how git works on the repository.

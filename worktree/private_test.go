@@ -67,6 +67,55 @@ func TestHazardSharedBaseIsWrittenTo(t *testing.T) {
 	}
 }
 
+// Hazard: a base was found intact a moment ago, and is written to or removed
+// before the next of the same process uses it.
+func TestHazardKnownBaseIsWrittenToOrRemoved(t *testing.T) {
+	f := newFixture(t).write(map[string]string{"test": "exit 1\n"})
+	f.commit("First")
+	store, repo := newStore(t), f.open()
+	elsewhere, err := OpenStore(store.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func() *Base {
+		t.Helper()
+		b, err := store.Base(t.Context(), repo, BaseSpec{Kind: BaseHead, History: 1, Shadow: ShadowCopy, Private: true, Shared: "w"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	closed := func(b *Base) *Base {
+		t.Helper()
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	first := closed(get())
+	if err := elsewhere.DropShared("w"); err != nil {
+		t.Fatal(err)
+	}
+	second := get()
+	if text, err := second.ReadFile("test", 100); err != nil || string(text) != "exit 1\n" || !second.Shared() || !second.Intact() {
+		t.Fatalf("made again: %q, %v", text, err)
+	}
+	if err := os.WriteFile(filepath.Join(first.dir, "tree/test"), []byte("exit 0\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	third := get()
+	if third.Shared() && third.Intact() || second.Intact() {
+		t.Error("nobody notices")
+	}
+	fourth := get()
+	if fourth.Shared() || !fourth.Intact() {
+		t.Errorf("it is given on: %s", fourth.dir)
+	}
+	for _, b := range []*Base{second, third, fourth} {
+		closed(b)
+	}
+}
+
 // Hazard: where candidates run as this user, one of them writes to the base
 // that others are verified on.
 func TestHazardBaseIsWrittenTo(t *testing.T) {
