@@ -313,7 +313,7 @@ func (a *app) batchRejudge(name string, rank []string, other, keep bool) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	changed, judged := []rejudged{}, 0
+	changed, judged, measured := []rejudged{}, 0, map[string]bool{}
 	for _, r := range b.rows {
 		doc, ok := b.docs[r.ID]
 		if !ok || r.State != batch.Done {
@@ -321,6 +321,13 @@ func (a *app) batchRejudge(name string, rank []string, other, keep bool) (err er
 		}
 		if other {
 			doc.Settings.Rank = goals
+			for _, c := range doc.Candidates {
+				for _, e := range c.Evidence {
+					for name := range e.Evidence.Measurements {
+						measured[name] = true
+					}
+				}
+			}
 		}
 		again, _ := orchestrator.Rejudge(doc)
 		judged++
@@ -336,6 +343,11 @@ func (a *app) batchRejudge(name string, rank []string, other, keep bool) (err er
 			if err := b.state.Choose(r.Seq, is, again.Reason); err != nil {
 				return asBatchError(err)
 			}
+		}
+	}
+	for _, g := range goals {
+		if !measured[g.Measurement] && judged > 0 {
+			a.warn("no candidate has the measurement %q: it ranks nobody", g.Measurement)
 		}
 	}
 	if a.json {

@@ -46,8 +46,11 @@ func sweepCopies(now time.Time, dryRun bool) (gone []string) {
 			continue
 		}
 		dir := filepath.Join(os.TempDir(), e.Name())
-		info, err := os.Lstat(filepath.Join(dir, copiesLock))
-		if err != nil || !info.Mode().IsRegular() || now.Sub(info.ModTime()) < copiesFresh || !ownFile(info) {
+		made, err := e.Info()
+		if err != nil || now.Sub(made.ModTime()) < copiesFresh || !ownFile(made) {
+			continue
+		}
+		if mark, err := os.Lstat(filepath.Join(dir, copiesLock)); err != nil || !mark.Mode().IsRegular() || !ownFile(mark) {
 			continue
 		}
 		lock, _, err := ownedlock.Take(filepath.Join(dir, copiesLock), "sweep")

@@ -116,7 +116,6 @@ func TestCandidateLogs(t *testing.T) {
 func TestSweepCopies(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	later := time.Now().Add(2 * copiesFresh)
 	place := func() (string, *ownedlock.Lock) {
 		dir, lock, err := placeForCopies()
 		if err != nil {
@@ -144,21 +143,23 @@ func TestSweepCopies(t *testing.T) {
 	if err := errors.Join(os.Mkdir(other, 0o700), os.Symlink(outside, filepath.Join(tmp, copiesPrefix+"link")), os.WriteFile(filepath.Join(outside, copiesLock), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if gone := sweepCopies(later, false); len(gone) != 0 {
+	fresh, lock := place()
+	before := time.Now().Add(-2 * copiesFresh)
+	if err := errors.Join(lock.Release(), os.Chtimes(held, before, before), os.Chtimes(dead, before, before), os.Chtimes(other, before, before)); err != nil {
+		t.Fatal(err)
+	}
+	if gone := sweepCopies(time.Now(), false); len(gone) != 0 {
 		t.Errorf("while the tool runs %q go", gone)
 	}
 	if err := errors.Join(in.Close(), tool.Wait()); err != nil {
 		t.Fatal(err)
 	}
-	if gone := sweepCopies(time.Now(), false); len(gone) != 0 {
-		t.Errorf("fresh ones go: %q", gone)
-	}
 	for _, dry := range []bool{true, false} {
-		if gone := sweepCopies(later, dry); !slices.Equal(gone, []string{dead}) {
+		if gone := sweepCopies(time.Now(), dry); !slices.Equal(gone, []string{dead}) {
 			t.Errorf("%q go, want %q", gone, dead)
 		}
 	}
-	for dir, want := range map[string]bool{held: true, dead: false, other: true, outside: true} {
+	for dir, want := range map[string]bool{held: true, fresh: true, dead: false, other: true, outside: true} {
 		if _, err := os.Stat(dir); (err == nil) != want {
 			t.Errorf("%s: %v", dir, err)
 		}
