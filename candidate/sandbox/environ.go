@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -257,8 +258,9 @@ func (o Options) Path() []string {
 		list = DefaultPath
 	}
 	var dirs []string
+	hides := o.hides()
 	for _, d := range filepath.SplitList(list) {
-		if d = filepath.Clean(d); filepath.IsAbs(d) && !o.Hides(d) && !slices.Contains(dirs, d) {
+		if d = filepath.Clean(d); filepath.IsAbs(d) && !slices.Contains(dirs, d) && !hides(d) {
 			dirs = append(dirs, d)
 		}
 	}
@@ -266,13 +268,26 @@ func (o Options) Path() []string {
 }
 
 // Hides reports whether a path is, or leads to, something hidden.
-func (o Options) Hides(p string) bool {
-	for _, h := range o.Hidden {
-		if Within(h, p) || Within(Resolve(h), Resolve(p)) {
-			return true
+func (o Options) Hides(p string) bool { return o.hides()(p) }
+
+// hides is Hides for many paths: what is hidden is resolved once.
+func (o Options) hides() func(p string) bool {
+	resolved := sync.OnceValue(func() []string {
+		var dirs []string
+		for _, h := range o.Hidden {
+			dirs = append(dirs, Resolve(h))
 		}
+		return dirs
+	})
+	return func(p string) bool {
+		for _, h := range o.Hidden {
+			if Within(h, p) {
+				return true
+			}
+		}
+		leads := Resolve(p)
+		return slices.ContainsFunc(resolved(), func(h string) bool { return Within(h, leads) })
 	}
-	return false
 }
 
 // Within reports whether the clean absolute path p is dir or below it.

@@ -1,7 +1,11 @@
 package sandbox_test
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +53,22 @@ func TestHazardNobodyIsAsked(t *testing.T) {
 	} {
 		if env[name] != want {
 			t.Errorf("%s is %q, want %q", name, env[name], want)
+		}
+	}
+}
+
+// TestPathLeavesOutWhatIsHidden: by name, below it, and through links on either
+// side, with what is not there yet.
+func TestPathLeavesOutWhatIsHidden(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := errors.Join(os.MkdirAll(at("secret/bin"), 0o755), os.Mkdir(at("bin"), 0o755), os.Symlink(at("secret"), at("way")), os.Symlink(at("gone/x"), at("dangling"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, hidden := range []string{at("secret"), at("way")} {
+		o := sandbox.Options{Hidden: []string{at("other"), hidden}, Environ: []string{"PATH=" + strings.Join([]string{at("secret/bin"), "relative", at("way/bin"), at("bin"), at("secret"), at("bin"), at("way/later"), at("dangling"), at("secretly")}, ":")}}
+		if got, want := o.Path(), []string{at("bin"), at("dangling"), at("secretly")}; !slices.Equal(got, want) {
+			t.Errorf("hidden %s: %q, want %q", hidden, got, want)
 		}
 	}
 }
