@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -412,8 +413,9 @@ type Writer struct {
 	path string
 	root *os.Root
 
-	mu     sync.Mutex
-	events *os.File
+	mu      sync.Mutex
+	events  *os.File
+	written []byte // run.json, as it was written last
 }
 
 // ID is the run's.
@@ -440,11 +442,16 @@ func (w *Writer) Document(doc Document, durable bool) error {
 	if err != nil {
 		return fmt.Errorf("record run %s: %w", w.id, err)
 	}
+	b = append(b, '\n')
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := replace(w.root, "run.json", append(b, '\n'), durable); err != nil {
+	if !durable && bytes.Equal(b, w.written) {
+		return nil
+	}
+	if err := replace(w.root, "run.json", b, durable); err != nil {
 		return fmt.Errorf("record run %s: %w", w.id, err)
 	}
+	w.written = b
 	return nil
 }
 

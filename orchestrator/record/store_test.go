@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,6 +87,31 @@ func TestDocumentRoundTrip(t *testing.T) {
 	if _, err := s.Load("2nn43"); !errors.Is(err, ErrAmbiguous) {
 		t.Errorf("an ambiguous beginning: %v", err)
 	}
+}
+
+// TestADocumentThatIsTheSameIsNotWritten: only a durable one is, whatever became
+// of the file.
+func TestADocumentThatIsTheSameIsNotWritten(t *testing.T) {
+	w := create(t, open(t, t.TempDir()), "2nn43hjw3t", self(t))
+	at := filepath.Join(w.Path(), "run.json")
+	doc := Document{Schema: Schema, Run: w.ID()}
+	written := func(durable bool, want bool) {
+		t.Helper()
+		if err := os.Remove(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if err := w.Document(doc, durable); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Lstat(at); (err == nil) != want {
+			t.Errorf("written: %v, want %v", err == nil, want)
+		}
+	}
+	written(false, true)
+	written(false, false)
+	written(true, true)
+	doc.Task = "other"
+	written(false, true)
 }
 
 func TestLoadRefusesWhatIsNotARecord(t *testing.T) {
