@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -171,8 +172,19 @@ func (a *app) runBatch(ctx context.Context, o *batchOptions, flags *pflag.FlagSe
 	return a.startBatch(ctx, p, state)
 }
 
+// collectLess lets garbage grow to three times what is in use, not once, until
+// restore: a batch has little in use. Who set GOGC is obeyed.
+func collectLess() (restore func()) {
+	before := debug.SetGCPercent(300)
+	if before != 100 {
+		debug.SetGCPercent(before)
+	}
+	return func() { debug.SetGCPercent(before) }
+}
+
 // startBatch runs what is left of a batch, with a display.
 func (a *app) startBatch(ctx context.Context, p *batchPlan, state *batch.State) (err error) {
+	defer collectLess()()
 	defer func() { err = errors.Join(err, state.Close()) }()
 	records, err := record.OpenIn(state.Dir())
 	if err != nil {
