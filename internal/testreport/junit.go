@@ -92,10 +92,7 @@ func (p *junit) start(e xml.StartElement) error {
 	}
 	p.path = append(p.path, name)
 	if name == "testcase" {
-		p.test = Case{Class: attr(e, "classname"), Name: attr(e, "name"), File: attr(e, "file"), Status: Passed}
-		if s := attr(e, "status"); s == "notrun" || s == "disabled" || s == "skipped" || attr(e, "result") == "skipped" {
-			p.test.Status = Skipped
-		}
+		p.test = Case{Class: attr(e, "classname"), Name: attr(e, "name"), File: attr(e, "file"), Status: worse(attrStatus(attr(e, "status")), attrStatus(attr(e, "result")))}
 	}
 	if parent != "testcase" {
 		return nil
@@ -116,6 +113,20 @@ func (p *junit) start(e xml.StartElement) error {
 		p.test.Status = worse(p.test.Status, s)
 	}
 	return nil
+}
+
+// attrStatus is what some runners say in an attribute of a test case, beside or
+// instead of an element in it. A word that is not known is no fault.
+func attrStatus(word string) Status {
+	switch strings.ToLower(word) {
+	case "notrun", "disabled", "skipped", "suppressed", "ignored", "pending":
+		return Skipped
+	case "fail", "failed", "failure":
+		return Failed
+	case "error", "errored", "broken", "timeout":
+		return Error
+	}
+	return Passed
 }
 
 func attr(e xml.StartElement, name string) string {

@@ -128,6 +128,8 @@ error tests.test_b
 `},
 		{JUnit, `<testsuite><testcase classname="a.test_b.C" name="t" file="a/test_b.py"/><testcase classname="G" name="n" status="notrun"/><testcase name="bare"/><testsuite><testcase classname="a" name="in"><system-out>x<failure/></system-out></testcase></testsuite></testsuite>`,
 			"skipped G.n\npassed a.in\npassed a/test_b.py::C::t\npassed bare\n"},
+		{JUnit, `<testsuite><testcase classname="a" name="f" status="FAILED"/><testcase classname="a" name="e" result="error"/><testcase classname="a" name="s" status="run" result="suppressed"/><testcase classname="a" name="r" status="run" result="completed"/></testsuite>`,
+			"error a.e\nfailed a.f\npassed a.r\nskipped a.s\n"},
 		{GoTest, goJSON, "passed x.org/m/p.TestA\npassed x.org/m/p.TestA/sub_1.5\nfailed x.org/m/p.TestB\nskipped x.org/m/p.TestC\n"},
 		{Pytest, pytestText, `failed tests/test_a.py::TestC::test_f[x - y]
 failed tests/test_a.py::test_d[[z]
