@@ -250,8 +250,9 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 	tools, reached := l.usedTools(l.index), networkUses(l.network)
 	spent := before.Add(used.end()).record()
 	l.record(l.index, func(c *record.Candidate) {
+		c.Warm = c.Warm || res.Warm
 		c.Rounds, c.Processes, c.Tools, c.Network, c.Usage = l.round+1, nil, tools, reached, spent
-		c.AgentEnd = &record.AgentEnd{End: res.End, Code: res.Code, Signal: res.Signal, Reason: l.Redactor.String(res.Reason), Warm: res.Warm}
+		c.AgentEnd = &record.AgentEnd{End: res.End, Code: res.Code, Signal: res.Signal, Reason: l.Redactor.String(res.Reason)}
 	})
 	switch {
 	case len(suspicious) > 0:

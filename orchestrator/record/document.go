@@ -200,6 +200,7 @@ type Candidate struct {
 	Proposed   []ProposedTool      `json:"proposed_tools,omitempty"` // one-file tools that it wrote
 	Network    []NetworkUse        `json:"network,omitempty"`        // what it asked the run's proxy for
 	Processes  []sandbox.Process   `json:"processes,omitempty"`      // alive now; to reap after a crash
+	Warm       bool                `json:"warm,omitempty"`           // its agent's first container was begun before its turn
 	DurationMS int64               `json:"duration_ms"`
 }
 
@@ -209,7 +210,6 @@ type AgentEnd struct {
 	Code   int         `json:"code"`
 	Signal int         `json:"signal,omitempty"`
 	Reason string      `json:"reason,omitempty"`
-	Warm   bool        `json:"warm,omitempty"` // its container was begun while another candidate worked
 }
 
 // Tools is what a run offered to its candidates.
