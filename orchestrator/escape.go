@@ -35,11 +35,16 @@ func newWatch(ctx context.Context, l *Lookout, hidden bool) (*watch, error) {
 	return w, nil
 }
 
-// end says that nobody asks any more.
+// end says that nobody asks any more, and that no program of the run runs: not
+// those either of whom nobody said that they left.
 func (w *watch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.watches, w)
+	for _, programs := range w.active {
+		w.working -= programs
+	}
+	clear(w.active)
 }
 
 // quiet says that nothing which the run started itself runs any more: what it

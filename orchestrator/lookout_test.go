@@ -214,6 +214,15 @@ func TestOneLookServesAll(t *testing.T) {
 			t.Fatal(err)
 		}
 		counts(1, "it ends")
+
+		if err := w.enter(t.Context(), 7); err != nil {
+			t.Fatal(err)
+		}
+		w.end()
+		apart.end()
+		if l.working != 0 || len(l.watches) != 0 {
+			t.Errorf("nobody watches, and %d work, %d watch", l.working, len(l.watches))
+		}
 	})
 }
 
