@@ -182,7 +182,12 @@ func readStatus(dir string) (batchNow, error) {
 // words are how far it has come, in one line.
 func (now batchNow) words() string {
 	counts := rowCounts{now.Solved, now.Unsolved, now.Invalid, now.Failed, now.Running, now.Pending}
-	return fmt.Sprintf("%d tasks: %s", now.Tasks, counts)
+	cut := ""
+	if now.Process == 0 && now.Running > 0 { // whoever ran them is gone
+		counts.pending, counts.running = now.Pending+now.Running, 0
+		cut = fmt.Sprintf(", %d of them cut off", now.Running)
+	}
+	return fmt.Sprintf("%d tasks: %s%s", now.Tasks, counts, cut)
 }
 
 // used is what was spent, "" when nothing is known of it.
