@@ -398,7 +398,8 @@ func (s *Sandbox) settle(spec sandbox.Spec, one string) (plan, []proc.Seen, erro
 func (s *Sandbox) create(ctx context.Context, p plan, one string) (string, error) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), createWait)
 	defer cancel()
-	made, err := s.client.ContainerCreate(limited, p.config, p.host, nil, nil, "")
+	config, host := *p.config, *p.host // the library changes what it is given
+	made, err := s.client.ContainerCreate(limited, &config, &host, nil, nil, "")
 	if err != nil {
 		said := engineError(limited, "make a container", err)
 		if !errdefs.IsInvalidArgument(err) && !errdefs.IsNotFound(err) {
