@@ -114,7 +114,7 @@ func (l *life) attempt(ctx context.Context, attempt int) *endOfLife {
 	l.sessionStart(ctx, name)
 	correction := ""
 	for l.round = 0; ; l.round++ {
-		l.record(l.index, func(c *record.Candidate) { c.Rounds = l.round + 1 })
+		l.soon(func(c *record.Candidate) { c.Rounds = l.round + 1 })
 		if l.round > 0 {
 			l.enter(candidate.Preparing)
 		}
@@ -146,7 +146,7 @@ func (l *life) playRound(ctx context.Context, shadow *worktree.Shadow, name, cor
 		return lifeEnds(candidate.Infrastructure, "%v", err), ""
 	}
 	if sealed.Change.Empty() {
-		l.record(l.index, func(c *record.Candidate) { c.Change = nil })
+		l.soon(func(c *record.Candidate) { c.Change = nil })
 		if timedOut {
 			return lifeEnds(candidate.TimedOut, "it changed nothing in %s", l.Timeout), ""
 		}
@@ -249,7 +249,7 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 	suspicious, watchErr := l.watch.leave(context.WithoutCancel(ctx), n)
 	tools, reached := l.usedTools(l.index), networkUses(l.network)
 	spent := before.Add(used.end()).record()
-	l.record(l.index, func(c *record.Candidate) {
+	l.soon(func(c *record.Candidate) {
 		c.Warm = c.Warm || res.Warm
 		c.Rounds, c.Processes, c.Tools, c.Network, c.Usage = l.round+1, nil, tools, reached, spent
 		c.AgentEnd = &record.AgentEnd{End: res.End, Code: res.Code, Signal: res.Signal, Reason: l.Redactor.String(res.Reason)}
@@ -316,7 +316,7 @@ func (l *life) keepChange(ctx context.Context, sealed *worktree.Sealed) (guarded
 			tampered = append(tampered, bytestring.String(f.Path))
 		}
 	}
-	l.record(l.index, func(c *record.Candidate) { c.Change, c.Tampered = kept, tampered })
+	l.soon(func(c *record.Candidate) { c.Change, c.Tampered = kept, tampered })
 	return guarded, nil
 }
 
@@ -376,6 +376,14 @@ func (l *life) enter(s candidate.State) {
 // record changes the record of candidate i.
 func (t *turn) record(i int, change func(*record.Candidate)) {
 	t.update(func(d *record.Document) { change(&d.Candidates[i]) })
+}
+
+// soon changes the record of the candidate; it is written with what comes next,
+// which is not long in coming: its next state.
+func (l *life) soon(change func(*record.Candidate)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change(&l.doc.Candidates[l.index])
 }
 
 // show publishes where candidate i is.

@@ -162,7 +162,7 @@ func (l *life) callHook(ctx context.Context, h Hook, name string, tree worktree.
 	payload.Cwd = filepath.Join(sandbox.Spec{Root: at.Root, Home: at.Home, Seen: at.Seen}.Place().Root, filepath.FromSlash(at.WorkDir))
 	out, res, err := h.Run(ctx, l.box(l.seat.Number, phaseHook), at, payload)
 	suspicious, watchErr := l.watch.leave(context.WithoutCancel(ctx), n)
-	l.record(l.index, func(c *record.Candidate) { c.Processes = nil })
+	l.soon(func(c *record.Candidate) { c.Processes = nil })
 	kept.DurationMS = res.Duration.Milliseconds()
 	l.keepHookLog(h, name, res)
 	var fault *wire.Fault

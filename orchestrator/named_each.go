@@ -14,10 +14,11 @@ import (
 )
 
 // observing is the run of the test command in which its tests are seen one by
-// one, with a hidden one that must fail.
-func (t *turn) observing() sandbox.Spec {
+// one, with a hidden one that must fail: on the base where base is nil, and
+// else after a change.
+func (t *turn) observing(base *verify.Expected) sandbox.Spec {
 	return sandbox.Spec{
-		Argv:  append([]string{t.Self, "internal", "plugin", "verify"}, verify.ObserveArgs(t.TestLimit, t.Settings.Test)...),
+		Argv:  append([]string{t.Self, "internal", "plugin", "verify"}, verify.ObserveArgs(t.TestLimit, base, t.Settings.Test)...),
 		Binds: []sandbox.Bind{{Source: t.Self, Target: t.Self}}, Timeout: t.TestLimit + margin, Head: wire.MaxOutput,
 	}
 }
@@ -28,7 +29,7 @@ func (t *turn) tryOneByOne(ctx context.Context) error {
 	if t.Named == nil || verify.Runner(t.Settings.Test) == "" {
 		return nil
 	}
-	res, err := t.onBase(ctx, "baseline-named", false, t.observing())
+	res, err := t.onBase(ctx, "baseline-named", false, t.observing(nil))
 	if err != nil || res.End == sandbox.Stopped {
 		return err
 	}
@@ -37,7 +38,7 @@ func (t *turn) tryOneByOne(ctx context.Context) error {
 	case !ok:
 		t.baseline.Weak = seen.Weak
 	case t.Named.agrees(seen.Results):
-		t.oneByOne = true
+		t.oneByOne = seen.Expected
 	case seen.Results != nil && seen.Results.More > 0:
 		t.baseline.Weak = "there are too many tests to name each"
 	default:
@@ -87,7 +88,7 @@ func (n *Named) seen(id string, s testreport.Status) bool {
 
 // oneByOneWords says what a pass of the named tests rests on, or "".
 func (t *turn) oneByOneWords() string {
-	if !t.oneByOne {
+	if t.oneByOne == nil {
 		return ""
 	}
 	return verify.Runner(t.Settings.Test) + ": each of the named tests must be seen to pass, in a run in which a hidden test fails"
@@ -99,10 +100,10 @@ func (t *turn) oneByOneWords() string {
 // cannot be believed.
 func (t *turn) namedEvidence(ctx context.Context, sb sandbox.Sandbox, at call.Place, res sandbox.Result) (e wire.Evidence, doubt string, err error) {
 	e = t.Named.evidence(res)
-	if !t.oneByOne || e.Flip == judge.FlipUnobservable || e.Measurements[NotPassed] > 0 {
+	if t.oneByOne == nil || e.Flip == judge.FlipUnobservable || e.Measurements[NotPassed] > 0 {
 		return e, "", nil
 	}
-	spec := t.observing()
+	spec := t.observing(t.oneByOne)
 	spec.Root, spec.WorkDir, spec.Home, spec.Enter, spec.Seen = at.Root, at.WorkDir, at.Home, at.Enter, at.Seen
 	spec.Env, spec.Network, spec.Ports, spec.Started = plan.Environment(t.Settings.Test), sandbox.NetworkNone, at.Ports, at.Started
 	again, err := sb.Run(ctx, spec)
@@ -110,29 +111,36 @@ func (t *turn) namedEvidence(ctx context.Context, sb sandbox.Sandbox, at call.Pl
 		return e, "", err
 	}
 	seen, _ := verify.ReadObservation(again)
-	if seen.Weak == "" && seen.Results != nil && seen.Results.More > 0 {
-		return wire.Evidence{Flip: judge.FlipUnobservable, Reason: "it runs more tests than can be seen one by one"}, "", nil
+	why, forged := t.Named.unbelievable(seen)
+	switch {
+	case why == "":
+		return e, "", nil
+	case !forged:
+		return wire.Evidence{Flip: judge.FlipUnobservable, Reason: wire.Line(why, 1000)}, "", nil
 	}
-	if why := t.Named.unbelievable(seen); why != "" {
-		return wire.Evidence{Flip: judge.FlipUnobservable}, "\n" + verify.NoteOf(verify.Forgeable, "the report says that every named test passes, and "+why) + "\n", nil
-	}
-	return e, "", nil
+	return wire.Evidence{Flip: judge.FlipUnobservable}, "\n" + verify.NoteOf(verify.Forgeable, "the report says that every named test passes, and "+why) + "\n", nil
 }
 
 // unbelievable says why an observation does not bear out that every named test
-// passes, or "".
-func (n *Named) unbelievable(seen verify.Base) string {
+// passes, or "", and whether the report must then have been forged.
+func (n *Named) unbelievable(seen verify.Base) (why string, forged bool) {
 	switch {
 	case seen.Weak != "":
-		return "the run cannot be believed: " + seen.Weak
+		return "the run cannot be believed: " + seen.Weak, true
 	case seen.Results == nil:
-		return "the tests were not seen one by one: " + seen.Reason
+		return "the tests were not seen one by one: " + seen.Reason, true
 	}
 	each := observed(seen.Results)
 	for _, id := range n.ids() {
-		if !n.seen(id, each.Of(id)) {
-			return id + " was not seen to"
+		switch {
+		case n.seen(id, each.Of(id)):
+		case seen.Results.More > 0:
+			return "there are more tests than can be seen one by one", false
+		case seen.Doubt != "" && each.Of(id) != testreport.Failed:
+			return id + " was not seen to: " + seen.Doubt, seen.Forged
+		default:
+			return id + " was not seen to", true
 		}
 	}
-	return ""
+	return "", false
 }

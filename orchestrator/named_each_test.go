@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/bestof-dev/bestof/internal/testreport"
@@ -21,9 +22,13 @@ func TestNamedOneByOne(t *testing.T) {
 		"no canary":  {verify.Base{Weak: "a test that must fail was not reported failed"}, "the run cannot be believed: a test that must fail was not reported failed"},
 		"timed out":  {verify.Base{Reason: "it did not end"}, "the tests were not seen one by one: it did not end"},
 		"no results": {verify.Base{}, "the tests were not seen one by one: "},
+		"taken back": {verify.Base{Results: &verify.Results{Passed: []string{"p"}}, Doubt: "no canary", Forged: true}, "f was not seen to: no canary"},
+		"honest end": {verify.Base{Results: &verify.Results{Passed: []string{"p"}}, Doubt: "no canary"}, "f was not seen to: no canary"},
+		"honest cut": {verify.Base{Results: &verify.Results{Passed: []string{"p"}, More: 1}}, "there are more tests than can be seen one by one"},
+		"elsewhere":  {verify.Base{Results: &verify.Results{Passed: []string{"f", "p"}}, Doubt: "no canary", Forged: true}, ""},
 	} {
-		if got := n.unbelievable(c.base); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
+		if got, forged := n.unbelievable(c.base); got != c.want || forged != (c.want != "" && !strings.HasPrefix(name, "honest")) {
+			t.Errorf("%s: %q (forged %t), want %q", name, got, forged, c.want)
 		}
 	}
 	for _, c := range []struct {
@@ -50,8 +55,11 @@ func TestNamedOneByOne(t *testing.T) {
 		{verify.Results{Passed: []string{"p/q.TestF/a_b", "p/q.TestP"}, Skipped: []string{"x"}}, false, true},
 		{verify.Results{Passed: []string{"p/q.TestF/a_b", "x"}, Skipped: []string{"p/q.TestP"}}, false, false},
 	} {
-		if base, why := n.agrees(&c.seen), n.unbelievable(verify.Base{Results: &c.seen}); base != c.base || (why == "") != c.pass {
-			t.Errorf("%+v: agrees %v; %q", c.seen, base, why)
+		if base := n.agrees(&c.seen); base != c.base {
+			t.Errorf("%+v: agrees %v", c.seen, base)
+		}
+		if why, _ := n.unbelievable(verify.Base{Results: &c.seen}); (why == "") != c.pass {
+			t.Errorf("%+v: %q", c.seen, why)
 		}
 	}
 }

@@ -174,7 +174,7 @@ type turn struct {
 	benchMu sync.Mutex
 	benches map[int]*bench // candidates whose agents work now, by number
 
-	oneByOne bool // named tests are observed one by one too
+	oneByOne *verify.Expected // what the base showed of named tests that are observed one by one too, or nil
 
 	aheads aheads
 	faulty []string // hooks whose failure was told

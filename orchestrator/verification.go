@@ -72,7 +72,7 @@ func (t *turn) measureBaseline(ctx context.Context) *ending {
 	base.Evidence, base.Known = cmp.Or(t.oneByOneWords(), evidenceWords(t.baseline)), t.baseline.Expected.Count()
 	t.update(func(d *record.Document) { d.Baseline = base })
 	t.emit(event.Step{Name: "baseline", Done: true, Text: baselineWords(base)})
-	if t.baseline.Expected == nil && !t.oneByOne && base.Status != string(wire.Unobserved) {
+	if t.baseline.Expected == nil && t.oneByOne == nil && base.Status != string(wire.Unobserved) {
 		t.emit(event.Notice{Text: "evidence: " + base.Evidence})
 	}
 	return t.admit(base)
@@ -141,7 +141,7 @@ func (t *turn) admit(b record.Baseline) *ending {
 func (t *turn) runBaseline(ctx context.Context, i int) (verify.Base, sandbox.Result, error) {
 	weak := t.baseline.Weak
 	if t.Named == nil && verify.Runner(t.Settings.Test) != "" && (i == 0 || weak == "") {
-		res, err := t.onBase(ctx, fmt.Sprintf("baseline-%d", i), i == 0, t.observing())
+		res, err := t.onBase(ctx, fmt.Sprintf("baseline-%d", i), i == 0, t.observing(nil))
 		if err != nil || res.End == sandbox.Stopped {
 			return verify.Base{}, res, err
 		}
@@ -334,7 +334,7 @@ func (l *life) askAfter(ctx context.Context, p Plugin, sealed *worktree.Sealed, 
 		},
 	}})
 	suspicious, watchErr := l.watch.leave(context.WithoutCancel(ctx), n)
-	l.record(l.index, func(c *record.Candidate) { c.Processes = nil })
+	l.soon(func(c *record.Candidate) { c.Processes = nil })
 	var fault *wire.Fault
 	switch {
 	case len(suspicious) > 0:

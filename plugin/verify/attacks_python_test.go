@@ -144,7 +144,7 @@ func TestRunnerThatIsNotThere(t *testing.T) {
 		if argv[1] == "-m" && exec.Command(argv[0], "-c", "import pytest").Run() == nil {
 			continue // it is there
 		}
-		a := pluginIn(t, lay(t, unittestProject.files), nil, ObserveArgs(time.Minute, argv)...)
+		a := pluginIn(t, lay(t, unittestProject.files), nil, ObserveArgs(time.Minute, nil, argv)...)
 		base, ok := ReadObservation(sandbox.Result{End: sandbox.Exited, Code: a.code, Stdout: sandbox.Output{Head: a.stdout}})
 		if ok || base.Expected != nil || base.Weak == "" {
 			t.Errorf("%v: %+v\n%s%s", argv, base, a.stdout, a.stderr)

@@ -83,7 +83,7 @@ func pluginIn(t *testing.T, dir string, stdin []byte, args ...string) answerOf {
 
 func (p project) base(t *testing.T, want wire.Baseline) Base {
 	t.Helper()
-	a := pluginIn(t, lay(t, p.files), nil, ObserveArgs(time.Minute, p.argv)...)
+	a := pluginIn(t, lay(t, p.files), nil, ObserveArgs(time.Minute, nil, p.argv)...)
 	base, ok := ReadObservation(sandbox.Result{End: sandbox.Exited, Code: a.code, Stdout: sandbox.Output{Head: a.stdout}})
 	if !ok || base.Status != want || base.Expected == nil {
 		t.Fatalf("the base: %v %+v\n%s\n%s", ok, base, a.stdout, a.stderr)

@@ -17,6 +17,11 @@ type Base struct {
 	Expected *Expected // nil where the runner is not known, or cannot be observed
 	Weak     string    // why Expected is nil
 	Results  *Results  // what single tests did, nil where that is not known
+
+	// After a change, why passes are not among the Results, and whether that
+	// can only come of somebody who meant it.
+	Doubt  string
+	Forged bool
 }
 
 // Baseline reads a run of the test on the untouched base. It failed only if it

@@ -219,6 +219,31 @@ func (u SeenUnit) alike(id string) Status {
 	return found
 }
 
+// doubt takes back what passed in units whose word cannot be believed, and says
+// why, if there are any. It is forged unless tests of the unit failed: they may
+// have ended it before its canary.
+func (s *Seen) doubt() (why string, forged bool) {
+	for i := range s.Units {
+		u := &s.Units[i]
+		if u.Broken == "" && u.Canary {
+			continue
+		}
+		text := u.Broken
+		if text == "" {
+			text = fmt.Sprintf("a test that must fail was put into %s, and was not reported failed", u.label())
+		}
+		if one := u.Broken != "" || u.count(TestFailed) == 0; why == "" || one && !forged {
+			why, forged = text, one
+		}
+		for id, status := range u.Results {
+			if status != TestFailed {
+				delete(u.Results, id)
+			}
+		}
+	}
+	return why, forged
+}
+
 // expected is what a run on the base makes of the base. It is nil, with the
 // reason, when the adapter cannot observe this base.
 func (s Seen) expected(runner string) (*Expected, string) {

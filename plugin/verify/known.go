@@ -44,7 +44,8 @@ func observeKnown(c *wire.Grant, base *Expected, timeout time.Duration, stderr i
 	return e, note
 }
 
-// An observation is what Main says about the base.
+// An observation is what Main says about the base, or about single tests after
+// a change.
 type observation struct {
 	Status   wire.Baseline `json:"status"`
 	ExitCode *int          `json:"exit_code,omitempty"`
@@ -52,15 +53,24 @@ type observation struct {
 	Expected *Expected     `json:"expected,omitempty"`
 	Weak     string        `json:"weak,omitempty"`
 	Results  *Results      `json:"results,omitempty"`
+	Doubt    string        `json:"doubt,omitempty"`
+	Forged   bool          `json:"forged,omitempty"`
 }
 
 // answerObservation observes the tests where this process was started.
-func answerObservation(test []string, timeout time.Duration, stdout, stderr io.Writer) error {
+func answerObservation(test []string, base *Expected, timeout time.Duration, stdout, stderr io.Writer) error {
 	name, a := recognise(test)
 	if a == nil {
 		return errors.New("the runner of the test is not known")
 	}
-	out, err := json.Marshal(observeBase(name, a, timeout, stderr))
+	o := observation{Status: wire.Unobserved, Weak: "the test is not of the runner that it had on the base"}
+	switch {
+	case base == nil:
+		o = observeBase(name, a, timeout, stderr)
+	case base.Runner == name:
+		o = observeAgain(name, a, base, timeout, stderr)
+	}
+	out, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
@@ -68,30 +78,56 @@ func answerObservation(test []string, timeout time.Duration, stdout, stderr io.W
 	return err
 }
 
-func observeBase(name string, a adapter, timeout time.Duration, stderr io.Writer) observation {
-	weak := func(format string, args ...any) observation {
-		return observation{Status: wire.Unobserved, Weak: wire.Line(fmt.Sprintf(format, args...), 400)}
-	}
+// weakly is an observation that failed.
+func weakly(format string, args ...any) observation {
+	return observation{Status: wire.Unobserved, Weak: wire.Line(fmt.Sprintf(format, args...), 400)}
+}
+
+// look observes tests where this process was started. There is nothing to see
+// where ok is false, and o says why.
+func look(name string, a adapter, base *Expected, timeout time.Duration, stderr io.Writer) (seen Seen, o observation, ok bool) {
 	dir, err := workDir()
 	if err != nil {
-		return weak("%v", err)
+		return seen, weakly("%v", err), false
 	}
-	o, reason, text, err := observeTests(a, dir, nil, timeout, stderr)
+	found, reason, text, err := observeTests(a, dir, base, timeout, stderr)
 	switch {
 	case err != nil:
-		return weak("%s could not be observed: %v", name, err)
+		return seen, weakly("%s could not be observed: %v", name, err), false
 	case reason == TimedOut:
-		return observation{Status: wire.Unobserved, Reason: "the test did not end in its time"}
+		return seen, observation{Status: wire.Unobserved, Reason: "the test did not end in its time"}, false
 	case reason != "":
-		return observation{Status: wire.Unobserved, Reason: text}
+		return seen, observation{Status: wire.Unobserved, Reason: text}, false
 	}
-	expected, why := o.Seen.expected(name)
+	return found.Seen, observation{}, true
+}
+
+// observeAgain tells what single tests did after a change: of those whose
+// hidden test did not fail as it must, nobody is said to have passed.
+func observeAgain(name string, a adapter, base *Expected, timeout time.Duration, stderr io.Writer) observation {
+	seen, o, ok := look(name, a, base, timeout, stderr)
+	if !ok {
+		return o
+	}
+	code := seen.Code
+	o = observation{Status: seen.base(), ExitCode: &code}
+	o.Doubt, o.Forged = seen.doubt()
+	o.Results = seen.results(nil, maxObserved)
+	return o
+}
+
+func observeBase(name string, a adapter, timeout time.Duration, stderr io.Writer) observation {
+	seen, o, ok := look(name, a, nil, timeout, stderr)
+	if !ok {
+		return o
+	}
+	expected, why := seen.expected(name)
 	if expected == nil {
-		return weak("%s", why)
+		return weakly("%s", why)
 	}
-	status, code := o.Seen.base(), 0
+	status, code := seen.base(), 0
 	if status == wire.Failed {
-		code = max(o.Seen.Code, 1)
+		code = max(seen.Code, 1)
 	}
 	if status == wire.Passed && expected.Count() == 0 {
 		return observation{Status: wire.Unobserved, Reason: "no test ran", ExitCode: &code}
@@ -99,7 +135,7 @@ func observeBase(name string, a adapter, timeout time.Duration, stderr io.Writer
 	if len(strings.Join(expected.parts(), "")) > maxParts {
 		return observation{Status: status, ExitCode: &code, Weak: "there are too many tests to name each"}
 	}
-	return observation{Status: status, ExitCode: &code, Expected: expected, Results: o.Seen.results(nil, maxObserved)}
+	return observation{Status: status, ExitCode: &code, Expected: expected, Results: seen.results(nil, maxObserved)}
 }
 
 // base is what a run on the base says about it.
@@ -114,7 +150,7 @@ func (s Seen) base() wire.Baseline {
 	return wire.Passed
 }
 
-// ReadObservation reads what Main said about the base. ok is false when the
+// ReadObservation reads what Main said about the base, or after a change. ok is false when the
 // tests have to be run as they are, for the reason in Base.Weak.
 func ReadObservation(r sandbox.Result) (base Base, ok bool) {
 	var o observation
@@ -128,7 +164,7 @@ func ReadObservation(r sandbox.Result) (base Base, ok bool) {
 	case o.Status != wire.Passed && o.Status != wire.Failed && o.Status != wire.Unobserved:
 		return Base{Status: wire.Unobserved, Weak: "the tests could not be observed one by one"}, false
 	}
-	base = Base{Status: o.Status, ExitCode: o.ExitCode, Reason: o.Reason, Expected: o.Expected, Weak: o.Weak, Results: o.Results}
+	base = Base{Status: o.Status, ExitCode: o.ExitCode, Reason: o.Reason, Expected: o.Expected, Weak: o.Weak, Results: o.Results, Doubt: o.Doubt, Forged: o.Forged}
 	return base, o.Weak == ""
 }
 

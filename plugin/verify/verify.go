@@ -64,9 +64,11 @@ func Args(timeout time.Duration, base Base) []string {
 }
 
 // ObserveArgs are the arguments with which Main observes the tests of a command
-// on the base, in the directory in which it is started.
-func ObserveArgs(timeout time.Duration, test []string) []string {
-	return append([]string{"--timeout", timeout.String(), "--observe", "--"}, test...)
+// in the directory in which it is started: on the base where base is nil, and
+// after a change where it is what was seen there.
+func ObserveArgs(timeout time.Duration, base *Expected, test []string) []string {
+	args := append(Args(timeout, Base{Expected: base}), "--observe", "--")
+	return append(args, test...)
 }
 
 // A Reason is why the flip is unobservable although a response was given.
@@ -131,7 +133,7 @@ func answer(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 		return err
 	}
 	if (flags.NArg() > 0) != *observes || *timeout <= 0 {
-		return errors.New("the arguments are [--timeout DURATION] [--baseline-tests N | --expect-tests TESTS…], or --observe -- TEST…")
+		return errors.New("the arguments are [--timeout DURATION] [--baseline-tests N | --expect-tests TESTS…], or [--expect-tests TESTS…] --observe -- TEST…")
 	}
 	expected, err := readParts(parts)
 	if err != nil {
@@ -141,7 +143,7 @@ func answer(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 		return err
 	}
 	if *observes {
-		return answerObservation(flags.Args(), *timeout, stdout, stderr)
+		return answerObservation(flags.Args(), expected, *timeout, stdout, stderr)
 	}
 	b, err := io.ReadAll(io.LimitReader(stdin, wire.MaxOutput+1))
 	if err != nil {
