@@ -226,7 +226,8 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 	clean := l.Redactor.Writer(multi{log, lines, used})
 	unit, err := l.unit(l.seat, shadow, l.out, l.network)
 	if err != nil {
-		return false, lifeEnds(candidate.Infrastructure, "%v", err)
+		_, watchErr := l.watch.leave(context.WithoutCancel(ctx), n)
+		return false, lifeEnds(candidate.Infrastructure, "%v", errors.Join(err, watchErr))
 	}
 	l.out = outlet{} // a later round has its own
 	unit.Timeout = max(l.until.Sub(l.Now()), time.Second)

@@ -88,10 +88,13 @@ func (l *Lookout) wait(ctx context.Context, n int64) error {
 // lately returns when there is a look whose number is above n and that is not
 // older than recent. l.mu is held, but not while it waits.
 func (l *Lookout) lately(ctx context.Context, n int64) error {
-	if l.done > n && l.now().Sub(l.at) >= recent {
-		n = l.done
+	since := l.now().Add(-recent)
+	for l.done <= n || !l.at.After(since) {
+		if err := l.after(ctx, max(n, l.done)); err != nil {
+			return err
+		}
 	}
-	return l.after(ctx, n)
+	return nil
 }
 
 // once looks, after it gathered. l.mu is held, but not meanwhile; no other look

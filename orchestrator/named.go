@@ -51,7 +51,7 @@ func (n *Named) passed(id string, s testreport.Status) bool {
 const named = "named-tests"
 
 const (
-	maxPrinted = 32 << 20  // bytes of a report that the test prints
+	maxPrinted = 16 << 20  // bytes of a report that the test prints
 	keptOfLog  = 256 << 10 // bytes of each end of what it printed that are kept as its log
 )
 
@@ -59,7 +59,7 @@ var errPrinted = fmt.Errorf("the test printed more than %d MiB; let it write its
 
 // head is how much of what the test prints is kept to be read, 0 for the usual.
 func (n *Named) head() int {
-	if n == nil {
+	if n == nil || n.File != "" {
 		return 0
 	}
 	return maxPrinted
@@ -70,7 +70,11 @@ func (n *Named) read(res sandbox.Result) (Reported, error) {
 	if res.Stdout.Dropped > 0 {
 		return nil, errPrinted
 	}
-	return n.Read(res.Stdout.Bytes(), res.Stderr.Bytes())
+	stdout := res.Stdout.Head
+	if len(res.Stdout.Tail) > 0 {
+		stdout = res.Stdout.Bytes()
+	}
+	return n.Read(stdout, res.Stderr.Head)
 }
 
 // NotPassed is how many named tests were not seen to pass.
@@ -222,7 +226,7 @@ func (t *turn) namedPlugin() Plugin {
 		Ask: func(ctx context.Context, sb sandbox.Sandbox, at call.Place, _ wire.Request) (wire.Response, sandbox.Result, error) {
 			res, err := sb.Run(ctx, sandbox.Spec{
 				Argv: t.Settings.Test, Root: at.Root, WorkDir: at.WorkDir, Home: at.Home, Enter: at.Enter, Seen: at.Seen,
-				Env: plan.Environment(t.Settings.Test), Network: sandbox.NetworkNone, Ports: at.Ports, Timeout: t.TestLimit, Started: at.Started, Head: maxPrinted,
+				Env: plan.Environment(t.Settings.Test), Network: sandbox.NetworkNone, Ports: at.Ports, Timeout: t.TestLimit, Started: at.Started, Head: t.Named.head(),
 			})
 			if err != nil {
 				return wire.Response{}, res, err

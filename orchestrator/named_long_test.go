@@ -43,7 +43,7 @@ func TestNamedInALongReport(t *testing.T) {
 func TestNamedInACutReport(t *testing.T) {
 	n := &Named{Fail: []string{"f"}, Read: readOK}
 	cut := sandbox.Result{End: sandbox.Exited, Stdout: sandbox.Output{Head: []byte("ok x true\n"), Dropped: 1}}
-	if e := n.evidence(cut); e.Flip != judge.FlipUnobservable || !strings.Contains(e.Reason, "the test printed more than 32 MiB") {
+	if e := n.evidence(cut); e.Flip != judge.FlipUnobservable || !strings.Contains(e.Reason, "the test printed more than 16 MiB") {
 		t.Errorf("%+v", e)
 	}
 	if b := n.baseline(cut); b.Status != wire.Unobserved || !strings.Contains(b.Reason, "let it write its report to a file") {

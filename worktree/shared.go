@@ -48,7 +48,12 @@ type knownBase struct {
 	checking sync.Mutex
 	checked  time.Time // when the last look that found it intact began
 	spoilt   bool
+	used     time.Time // last; under the store's lock
 }
+
+// mostKnown is how many shared bases are remembered. Each can be megabytes, and
+// of many only a few are in use at a time.
+const mostKnown = 4
 
 // recently is how long ago a shared base may have been found intact to be used
 // once more. Whoever uses it looks again before anything rests on that.
@@ -60,6 +65,7 @@ func (s *Store) loadShared(key string) (*Base, error) {
 	defer s.knowing.Unlock()
 	if k := s.known[key]; k != nil {
 		if b := k.another(); b != nil {
+			k.used = time.Now()
 			return b, nil
 		}
 		delete(s.known, key)
@@ -77,7 +83,16 @@ func (s *Store) loadShared(key string) (*Base, error) {
 	if s.known == nil {
 		s.known = make(map[string]*knownBase)
 	}
-	s.known[key] = k
+	s.known[key], k.used = k, time.Now()
+	for len(s.known) > mostKnown {
+		oldest := key
+		for name, other := range s.known {
+			if other.used.Before(s.known[oldest].used) {
+				oldest = name
+			}
+		}
+		delete(s.known, oldest) // who uses it goes on to
+	}
 	return b, nil
 }
 

@@ -302,7 +302,8 @@ func (b *batch) conclude(i int, row Row, run string, e ending, status int) {
 	now := b.Clock.Now()
 	var after time.Time
 	again := e.end == endInfrastructure && e.state == Pending
-	full := again && saysFull(e.reason)
+	// The words may be an engine's about something of its own, or a name in them.
+	full := again && saysFull(e.reason) && (b.Short == nil || b.Short())
 	if full {
 		b.warn(b.noRoom())
 	}

@@ -224,3 +224,19 @@ func FuzzMatcher(f *testing.F) {
 		}
 	})
 }
+
+// TestEnvironment: what a test gets beside its own variables.
+func TestEnvironment(t *testing.T) {
+	for command, want := range map[string]string{
+		"go test ./...": "GOFLAGS=-v", "go test -v ./...": "", "make test": "", "pytest -q": "PYTHONDONTWRITEBYTECODE=1",
+		"nice /usr/bin/python3.11 -m unittest": "PYTHONDONTWRITEBYTECODE=1", "pythonic run": "",
+	} {
+		got := ""
+		for name, value := range Environment(strings.Fields(command)) {
+			got += name + "=" + value
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+}

@@ -142,9 +142,18 @@ func (t *tree) shadows(test []string) []string {
 	return out
 }
 
-// Environment is what the test command needs so that its output counts the
-// tests that ran: go test does so only with -v.
+// isPython reports whether a program runs Python tests.
+func isPython(name string) bool {
+	return strings.TrimRight(name, "0123456789.") == "python" || name == "pytest" || name == "py.test"
+}
+
+// Environment is what the test command needs: so that its output counts the
+// tests that ran, which go test does only with -v, and so that Python does not
+// leave compiled files beside tests, which differ each time.
 func Environment(test []string) map[string]string {
+	if slices.ContainsFunc(programs(test), isPython) {
+		return map[string]string{"PYTHONDONTWRITEBYTECODE": "1"}
+	}
 	if !slices.Contains(programs(test), "go") || !slices.Contains(test, "test") {
 		return nil
 	}

@@ -19,6 +19,8 @@ import json
 import os
 import sys
 
+sys.dont_write_bytecode = True  # beside tests, where it would differ each time
+
 _settings = sys.argv[1]
 with open(_settings, encoding="utf-8") as f:
     S = json.load(f)
