@@ -17,7 +17,7 @@ func TestNamedOneByOne(t *testing.T) {
 		want string
 	}{
 		"seen":       {verify.Base{Results: &verify.Results{Passed: []string{"f", "p", "x"}, Failed: []string{"y"}}}, ""},
-		"failed":     {verify.Base{Results: &verify.Results{Passed: []string{"p"}, Failed: []string{"f"}}}, "f was not seen to"},
+		"honest, or": {verify.Base{Results: &verify.Results{Passed: []string{"p"}, Failed: []string{"f"}}}, "f passes in the report, and failed when it was seen on its own"},
 		"absent":     {verify.Base{Results: &verify.Results{Passed: []string{"f"}}}, "p was not seen to"},
 		"no canary":  {verify.Base{Weak: "a test that must fail was not reported failed"}, "the run cannot be believed: a test that must fail was not reported failed"},
 		"timed out":  {verify.Base{Reason: "it did not end"}, "the tests were not seen one by one: it did not end"},
