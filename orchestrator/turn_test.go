@@ -35,9 +35,6 @@ func TestMain(m *testing.M) {
 	if worktree.HoldMounts() {
 		return
 	}
-	if code, ok := proc.Supervise(os.Args); ok {
-		os.Exit(code)
-	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -1,6 +1,6 @@
 // Package lazyregexp compiles regular expressions of packages when they are first
-// used. This program starts again for each program that it supervises, and to
-// compile an expression that counts to hundreds takes a tenth of a millisecond.
+// used. This program starts again for each verification, and to compile an
+// expression that counts to hundreds takes a tenth of a millisecond.
 package lazyregexp
 
 import (

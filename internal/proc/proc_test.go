@@ -2,7 +2,6 @@ package proc_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -22,14 +21,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "forgets-supervise" {
-		_, err := proc.Run(context.Background(), command("true"))
-		fmt.Println(err)
-		os.Exit(0)
-	}
-	if code, ok := proc.Supervise(os.Args); ok {
-		os.Exit(code)
-	}
 	if len(os.Args) == 3 && os.Args[1] == "talk-and-hang" {
 		talkAndHang(os.Args[2])
 	}
@@ -197,13 +188,6 @@ func TestRefused(t *testing.T) {
 		if res, err := proc.Run(t.Context(), c); err == nil {
 			t.Errorf("%s: %s", name, res.End)
 		}
-	}
-}
-
-func TestForgottenSupervise(t *testing.T) {
-	out, err := exec.Command("/proc/self/exe", "forgets-supervise").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "does not call proc.Supervise") {
-		t.Errorf("%v: %s", err, out)
 	}
 }
 

@@ -40,8 +40,7 @@ const (
 )
 
 // Run starts the program and returns when it and everything that it started
-// are dead. It may be called concurrently. The executable must call Supervise
-// first, see there.
+// are dead. It may be called concurrently.
 //
 // When ctx ends or the timeout passes the tree gets TERM, and KILL after the
 // grace; when the program ends by itself, what it left behind is killed at
@@ -52,9 +51,6 @@ func Run(ctx context.Context, c Command) (Result, error) {
 	c, err := c.withDefaults()
 	if err != nil {
 		return Result{}, fmt.Errorf("run: %w", err)
-	}
-	if !hooked.Load() {
-		return Result{}, errors.New("run: this executable does not call proc.Supervise first")
 	}
 	if ctx.Err() != nil {
 		return Result{End: Stopped}, nil

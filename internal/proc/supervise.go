@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -69,32 +68,29 @@ type verdict struct {
 	OOMOutside bool `json:"oom_outside,omitempty"` // although that was within its own limit
 }
 
-// hooked guards against an executable that forgot Supervise: running itself
-// again as a supervisor would start the whole program once more, and a test
-// binary would do so without end.
-var hooked atomic.Bool
+// An executable that uses this package becomes a supervisor before anything that
+// it imports and that this package does not is made ready: what all of it needs
+// is many times what a supervisor does, and there is one for each program that
+// is run. Names of packages order what is equally ready, see the Go
+// specification on program initialization.
+func init() {
+	if len(os.Args) != 2 {
+		return
+	}
+	switch os.Args[1] {
+	case containWord:
+		syscall.Exit(contain(os.Stdin, os.Stdout, os.Stderr))
+	case superviseWord:
+		syscall.Exit(superviseMain())
+	}
+}
 
-// Supervise must be the first thing an executable that uses Run does, in main
-// or in TestMain:
-//
-//	if code, ok := proc.Supervise(os.Args); ok {
-//		os.Exit(code)
-//	}
-//
-// Run starts the executable again as a small supervisor of one program, and
-// this is where that second process is told apart. It reports false in any
-// other process.
-func Supervise(args []string) (code int, ok bool) {
-	hooked.Store(true)
-	if len(args) == 2 && args[1] == containWord {
-		return contain(os.Stdin, os.Stdout, os.Stderr), true
-	}
-	if len(args) != 2 || args[1] != superviseWord {
-		return 0, false
-	}
-	if _, err := unix.FcntlInt(statusFD, unix.F_GETFD, 0); err != nil {
+// superviseMain supervises one program, and returns its own exit status.
+func superviseMain() int {
+	var st unix.Stat_t // the runtime may have opened something of that number
+	if err := unix.Fstat(statusFD, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO {
 		fmt.Fprintln(os.Stderr, "this is an internal word; nothing to supervise")
-		return 2, true
+		return 2
 	}
 	// PR_SET_PDEATHSIG of the program fires when the thread that started it
 	// ends, so that thread must be this one for good.
@@ -105,9 +101,9 @@ func Supervise(args []string) (code int, ok bool) {
 		_, err = os.NewFile(statusFD, "status").Write(b)
 	}
 	if err != nil {
-		return 1, true
+		return 1
 	}
-	return 0, true
+	return 0
 }
 
 func supervise() verdict {

@@ -40,9 +40,6 @@ func Start(c Command) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
-	if !hooked.Load() {
-		return nil, errors.New("start: this executable does not call proc.Supervise first")
-	}
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Argv[0], err)

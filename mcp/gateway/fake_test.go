@@ -16,7 +16,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/mcp"
 	"github.com/bestof-dev/bestof/mcp/gateway"
 	"github.com/bestof-dev/bestof/mcp/gateway/bridge"
@@ -26,9 +25,6 @@ import (
 const bridgeMark = "BESTOF_TEST_BRIDGE"
 
 func TestMain(m *testing.M) {
-	if code, ok := proc.Supervise(os.Args); ok {
-		os.Exit(code)
-	}
 	if os.Getenv(echoMark) != "" {
 		echo(os.Stdin, os.Stdout)
 		return

@@ -16,18 +16,13 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-
-	"github.com/bestof-dev/bestof/internal/proc"
 )
 
 const serveWord = "be-a-server"
 
-// TestMain lets the test binary be a supervisor, a server that behaves as its
+// TestMain lets the test binary be a server that behaves as its
 // arguments say, or a client that hangs.
 func TestMain(m *testing.M) {
-	if code, ok := proc.Supervise(os.Args); ok {
-		os.Exit(code)
-	}
 	if len(os.Args) > 2 && os.Args[1] == serveWord {
 		serve(os.Args[2], os.Args[3:]...)
 		os.Exit(0)

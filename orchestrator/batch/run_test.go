@@ -23,7 +23,6 @@ import (
 	"github.com/bestof-dev/bestof/candidate/agent"
 	"github.com/bestof-dev/bestof/candidate/sandbox"
 	"github.com/bestof-dev/bestof/candidate/sandbox/fake"
-	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/internal/redact"
 	"github.com/bestof-dev/bestof/internal/testreport"
 	"github.com/bestof-dev/bestof/orchestrator"
@@ -36,9 +35,6 @@ import (
 func TestMain(m *testing.M) {
 	if worktree.HoldMounts() {
 		return
-	}
-	if code, ok := proc.Supervise(os.Args); ok {
-		os.Exit(code)
 	}
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("database/sql.(*DB).connectionOpener"))
 }

@@ -13,20 +13,12 @@ import (
 	"time"
 
 	"github.com/bestof-dev/bestof/internal/bytestring"
-	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/orchestrator/record"
 	"github.com/bestof-dev/bestof/orchestrator/tiebreak"
 	"github.com/bestof-dev/bestof/plugin/tool"
 	"github.com/bestof-dev/bestof/plugin/tool/kernel"
 	"github.com/bestof-dev/bestof/plugin/tool/train"
 )
-
-func TestMain(m *testing.M) {
-	if code, ok := proc.Supervise(os.Args); ok {
-		os.Exit(code)
-	}
-	os.Exit(m.Run())
-}
 
 // host runs trainers that are given as source by their name.
 func host(t *testing.T, trainers map[tool.Name]string) Host {

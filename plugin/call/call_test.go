@@ -10,18 +10,10 @@ import (
 	"github.com/bestof-dev/bestof/candidate/sandbox"
 	"github.com/bestof-dev/bestof/candidate/sandbox/bwrap"
 	"github.com/bestof-dev/bestof/candidate/sandbox/process"
-	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/plugin"
 	"github.com/bestof-dev/bestof/plugin/call"
 	"github.com/bestof-dev/bestof/plugin/wire"
 )
-
-func TestMain(m *testing.M) {
-	if code, ok := proc.Supervise(os.Args); ok {
-		os.Exit(code)
-	}
-	os.Exit(m.Run())
-}
 
 const head = "name = 'p'\n[loop]\nparticipation = 'steering'\npoints = ['after_turn']\n"
 

@@ -17,7 +17,6 @@ import (
 
 	"github.com/bestof-dev/bestof/candidate/sandbox"
 	"github.com/bestof-dev/bestof/candidate/sandbox/process"
-	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/judge"
 	"github.com/bestof-dev/bestof/plugin"
 	"github.com/bestof-dev/bestof/plugin/call"
@@ -26,13 +25,6 @@ import (
 	"github.com/bestof-dev/bestof/plugin/run"
 	"github.com/bestof-dev/bestof/plugin/wire"
 )
-
-func TestMain(m *testing.M) {
-	if code, ok := proc.Supervise(os.Args); ok {
-		os.Exit(code)
-	}
-	os.Exit(m.Run())
-}
 
 var dirs = map[string]string{"python": "verify-py", "node": "verify-node", "go": "verify-go"}
 

@@ -15,7 +15,6 @@ import (
 	"github.com/bestof-dev/bestof/candidate/sandbox/bwrap"
 	"github.com/bestof-dev/bestof/candidate/sandbox/fake"
 	"github.com/bestof-dev/bestof/candidate/sandbox/process"
-	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/judge"
 	"github.com/bestof-dev/bestof/plugin/run"
 	"github.com/bestof-dev/bestof/plugin/verify"
@@ -24,9 +23,6 @@ import (
 
 // TestMain makes this test binary the built-in plugin, for the sandboxes.
 func TestMain(m *testing.M) {
-	if code, ok := proc.Supervise(os.Args); ok {
-		os.Exit(code)
-	}
 	if os.Getenv("BESTOF_TEST_AS_PLUGIN") != "" {
 		os.Exit(verify.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}

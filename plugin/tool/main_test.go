@@ -4,14 +4,9 @@ import (
 	"flag"
 	"os"
 	"testing"
-
-	"github.com/bestof-dev/bestof/internal/proc"
 )
 
 func TestMain(m *testing.M) {
-	if code, ok := proc.Supervise(os.Args); ok {
-		os.Exit(code)
-	}
 	// Each move of the model is on the disk before it counts, so a few walks are
 	// many seconds; -rapid.checks on the command line asks for more.
 	if err := flag.Set("rapid.checks", "25"); err != nil {

@@ -3,21 +3,12 @@ package choose_test
 import (
 	"context"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/bestof-dev/bestof/candidate/sandbox"
 	"github.com/bestof-dev/bestof/candidate/sandbox/choose"
-	"github.com/bestof-dev/bestof/internal/proc"
 )
-
-func TestMain(m *testing.M) {
-	if code, ok := proc.Supervise(os.Args); ok {
-		os.Exit(code)
-	}
-	os.Exit(m.Run())
-}
 
 const noEngine = "DOCKER_HOST=unix:///no/such/socket"
 

@@ -18,7 +18,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -27,7 +26,6 @@ import (
 
 	"github.com/bestof-dev/bestof/candidate/sandbox/docker/dockertest"
 	"github.com/bestof-dev/bestof/candidate/sandbox/hostile"
-	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/orchestrator/record"
 	"github.com/bestof-dev/bestof/worktree"
 )
@@ -38,9 +36,6 @@ const builtVariable = "HOSTILE_BUILT"
 func TestMain(m *testing.M) {
 	if worktree.HoldMounts() {
 		return
-	}
-	if code, ok := proc.Supervise(os.Args); ok {
-		syscall.Exit(code) // at once: the race detector makes os.Exit wait a second
 	}
 	code := m.Run()
 	if installed.dir != "" {

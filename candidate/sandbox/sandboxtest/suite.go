@@ -48,9 +48,6 @@ type Expect struct {
 //
 //	func TestMain(m *testing.M) { os.Exit(sandboxtest.Main(m, newSandbox)) }
 func Main(m *testing.M, make Maker) int {
-	if code, ok := proc.Supervise(os.Args); ok {
-		return code
-	}
 	inside.Main(os.Args)
 	if code, ok := probeMain(os.Args); ok {
 		syscall.Exit(code) // at once: the race detector makes os.Exit wait a second

@@ -21,7 +21,6 @@ import (
 
 	"github.com/bestof-dev/bestof/candidate/agent/mutate"
 	"github.com/bestof-dev/bestof/candidate/sandbox/inside"
-	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/internal/term"
 	"github.com/bestof-dev/bestof/orchestrator"
 	"github.com/bestof-dev/bestof/orchestrator/event"
@@ -73,9 +72,6 @@ func (p Process) streams() term.Streams {
 // protocol on their standard streams are chosen before anything else looks at
 // a terminal.
 func Main(ctx context.Context, args []string, p Process) int {
-	if code, ok := proc.Supervise(args); ok {
-		return code
-	}
 	inside.Main(args)
 	if len(args) > 3 && args[1] == "internal" {
 		switch {

@@ -25,16 +25,12 @@ import (
 	"github.com/bestof-dev/bestof/mcp/mcptest"
 
 	"github.com/bestof-dev/bestof/candidate/sandbox/inside"
-	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/worktree"
 )
 
 func TestMain(m *testing.M) {
 	if worktree.HoldMounts() {
 		return
-	}
-	if code, ok := proc.Supervise(os.Args); ok {
-		os.Exit(code)
 	}
 	inside.Main(os.Args)
 	testscript.Main(withShipped{m}, map[string]func(){

@@ -19,7 +19,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/internal/redact"
 	"github.com/bestof-dev/bestof/orchestrator/schedule"
 	"github.com/bestof-dev/bestof/orchestrator/schedule/ledger"
@@ -27,9 +26,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if code, ok := proc.Supervise(os.Args); ok {
-		os.Exit(code)
-	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -14,14 +14,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/plugin/tool/kernel"
 )
 
 func TestMain(m *testing.M) {
-	if code, ok := proc.Supervise(os.Args); ok {
-		os.Exit(code)
-	}
 	if to := os.Getenv("KERNEL_HOLD"); to != "" {
 		os.Exit(hold(to))
 	}

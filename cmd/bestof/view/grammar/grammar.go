@@ -3,7 +3,7 @@
 // The grammars are those of github.com/alecthomas/chroma/v2, of a chosen set of
 // languages, in files of our own: the package of that library that has them reads
 // all of them whenever a program starts, and this program starts again for each
-// program that it supervises. Here a grammar is read when it is first used.
+// verification. Here a grammar is read when it is first used.
 //
 // The files and table.go are written from the library by
 //
