@@ -115,4 +115,5 @@ def collect(out, count, clones):
 if __name__ == "__main__":
     if len(sys.argv) < 4 or pathlib.Path(sys.argv[1]).exists():
         sys.exit(__doc__)
-    print(collect(pathlib.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]), "tasks")
+    made = collect(pathlib.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
+    print(made, "task" if made == 1 else "tasks")

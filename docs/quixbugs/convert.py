@@ -78,4 +78,5 @@ def convert(quixbugs, out):
 if __name__ == "__main__":
     if len(sys.argv) != 3 or pathlib.Path(sys.argv[2]).exists():
         sys.exit(__doc__)
-    print(convert(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])), "tasks")
+    made = convert(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
+    print(made, "task" if made == 1 else "tasks")

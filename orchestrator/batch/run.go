@@ -178,7 +178,11 @@ func (b *batch) decide() {
 		case <-alarm:
 		case <-drain:
 			drain, b.sched.draining = nil, true
-			b.notice("finishing what runs (%d candidates); interrupt again to stop at once", b.sched.runs())
+			runs := "1 candidate"
+			if n := b.sched.runs(); n != 1 {
+				runs = fmt.Sprintf("%d candidates", n)
+			}
+			b.notice("finishing what runs (%s); interrupt again to stop at once", runs)
 		}
 	}
 }

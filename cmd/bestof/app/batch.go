@@ -128,10 +128,7 @@ func (a *app) refuse(problems []task.Problem) error {
 	for _, p := range problems {
 		a.warn("%s", p)
 	}
-	if len(problems) == 1 {
-		return usagef("1 problem: nothing was run")
-	}
-	return usagef("%d problems: nothing was run", len(problems))
+	return usagef("%s: nothing was run", count(len(problems), "problem"))
 }
 
 // openTasks opens an input by its name.
@@ -158,6 +155,14 @@ func openTasks(name string) (task.Source, func() error, error) {
 	}
 	src.Reader = f
 	return src, f.Close, nil
+}
+
+// countAre is count with its verb.
+func countAre(n int, what string) string {
+	if n == 1 {
+		return "1 " + what + " is"
+	}
+	return count(n, what) + " are"
 }
 
 // sortedWords are the words of a comma-separated list, each flag's words in

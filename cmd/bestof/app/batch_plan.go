@@ -320,7 +320,10 @@ func (a *app) tellImages(tasks []task.Task) {
 			n++
 		}
 	}
-	if n > 0 {
+	switch {
+	case n == 1:
+		a.warn("1 task names an image, which only --sandbox docker uses")
+	case n > 1:
 		a.warn("%d tasks name an image, which only --sandbox docker uses", n)
 	}
 }
@@ -438,11 +441,15 @@ func (a *app) printBatchPlan(p *batchPlan) error {
 	if p.o.limits.tokens > 0 || p.o.limits.usd > 0 {
 		money = fmt.Sprintf("%d tokens, %.2f dollars (0: no budget), where agents report them", p.o.limits.tokens, p.o.limits.usd)
 	}
+	from := "1 repository"
+	if len(repos) != 1 {
+		from = fmt.Sprintf("%d repositories", len(repos))
+	}
 	for _, r := range [][2]string{
-		{"tasks", fmt.Sprintf("%d, of %d repositories; %d with hidden tests, %d with named ones", len(p.specs), len(repos), hidden, named)},
+		{"tasks", fmt.Sprintf("%d, of %s; %d with hidden tests, %d with named ones", len(p.specs), from, hidden, named)},
 		{"candidates", fmt.Sprintf("%d for each task (%s), %d at once", len(p.seats), p.o.run.agents, jobs)},
-		{"tests", fmt.Sprintf("%d commands, the first: %s", len(tests), tests[0])},
-		{"time", fmt.Sprintf("at most %s: %d candidates of %s, and runs of tests of %s", worst.Round(time.Second), len(p.specs)*len(p.seats), p.o.run.timeout, p.o.run.testTimeout)},
+		{"tests", fmt.Sprintf("%s, the first: %s", count(len(tests), "command"), tests[0])},
+		{"time", fmt.Sprintf("at most %s: %s of %s, and runs of tests of %s", worst.Round(time.Second), count(len(p.specs)*len(p.seats), "candidate"), p.o.run.timeout, p.o.run.testTimeout)},
 		{"spend", money},
 	} {
 		if _, err := fmt.Fprintf(a.Out, "%-11s %s\n", r[0], term.Clean(r[1], 400)); err != nil {

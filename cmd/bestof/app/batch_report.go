@@ -361,7 +361,7 @@ func (a *app) batchRejudge(name string, rank []string, other, keep bool) (err er
 	for _, c := range changed {
 		fmt.Fprintf(a.Out, "%s: %s, was %s\n", c.ID, winnerWord(c.Is), winnerWord(c.Was))
 	}
-	_, err = fmt.Fprintf(a.Out, "%d tasks judged again, %d with another winner\n", judged, len(changed))
+	_, err = fmt.Fprintf(a.Out, "%s judged again, %d with another winner\n", count(judged, "task"), len(changed))
 	return err
 }
 

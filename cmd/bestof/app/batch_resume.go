@@ -226,7 +226,7 @@ func (a *app) recallBatch(ctx context.Context, o resumeOptions, state *batch.Sta
 		if err != nil {
 			return nil, asBatchError(err)
 		}
-		a.warn("%d tasks are tried again", n)
+		a.warn("%s tried again", countAre(n, "task"))
 	}
 	return p, p.compareSettings(ctx, state, settings, o.accept)
 }

@@ -285,13 +285,13 @@ func (a *app) endBatch(state *batch.State, r batch.Result) error {
 		return nil // the last event says it
 	}
 	counts := countRows(rows)
-	fmt.Fprintf(a.Out, "%d tasks: %s\n", len(rows), counts)
+	fmt.Fprintf(a.Out, "%s: %s\n", count(len(rows), "task"), counts)
 	dir := shown(state.Dir())
 	switch {
 	case r.Left > 0:
-		fmt.Fprintf(a.Out, "%s: %d tasks are left; go on with: bestof batch resume %s\n", r.Reason, r.Left, dir)
+		fmt.Fprintf(a.Out, "%s: %s left; go on with: bestof batch resume %s\n", r.Reason, countAre(r.Left, "task"), dir)
 	case counts.failed > 0:
-		fmt.Fprintf(a.Out, "the host failed %d tasks; try them again with: bestof batch retry %s --failed\n", counts.failed, dir)
+		fmt.Fprintf(a.Out, "the host failed %s; try again with: bestof batch retry %s --failed\n", count(counts.failed, "task"), dir)
 	}
 	_, err = fmt.Fprintf(a.Out, "numbers: bestof batch report %s    patches: bestof batch export %s --format swebench\n", dir, dir)
 	return err

@@ -187,7 +187,7 @@ func (now batchNow) words() string {
 		counts.pending, counts.running = now.Pending+now.Running, 0
 		cut = fmt.Sprintf(", %d of them cut off", now.Running)
 	}
-	return fmt.Sprintf("%d tasks: %s%s", now.Tasks, counts, cut)
+	return fmt.Sprintf("%s: %s%s", count(now.Tasks, "task"), counts, cut)
 }
 
 // used is what was spent, "" when nothing is known of it.
@@ -195,7 +195,11 @@ func (now batchNow) used() string {
 	if now.Tokens == 0 && now.CostUSD == 0 && now.Unreported == 0 {
 		return ""
 	}
-	return fmt.Sprintf("used: %d tokens, %.2f dollars; %d candidates do not say", now.Tokens, now.CostUSD, now.Unreported)
+	verb := "do"
+	if now.Unreported == 1 {
+		verb = "does"
+	}
+	return fmt.Sprintf("used: %d tokens, %.2f dollars; %s %s not say", now.Tokens, now.CostUSD, count(now.Unreported, "candidate"), verb)
 }
 
 func (a *app) printStatus(now batchNow) error {

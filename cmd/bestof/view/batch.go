@@ -54,6 +54,7 @@ func (p *batchPage) Policy() string {
 func (p *batchPage) Batch() term.Safe        { return clean(p.r.Batch) }
 func (p *batchPage) Headline() []report.Line { return p.r.Headline() }
 func (p *batchPage) TaskCount() int          { return len(p.r.Rows) }
+func (p *batchPage) TaskWords() string       { return count(len(p.r.Rows), "task", "tasks") }
 func (p *batchPage) Spend() string           { return p.r.SpendWords() }
 
 func (p *batchPage) Summary() string {

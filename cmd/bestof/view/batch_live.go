@@ -43,7 +43,7 @@ func (p *BatchPlain) Publish(e progress.Event) {
 	pg := &p.page
 	switch b := e.Body.(type) {
 	case progress.Started:
-		pg.say(normal, "batch %s: %d tasks, %d left, %d candidates at once", b.Directory, b.Tasks, b.Left, b.Jobs)
+		pg.say(normal, "batch %s: %s, %d left, %s at once", b.Directory, count(b.Tasks, "task", "tasks"), b.Left, count(b.Jobs, "candidate", "candidates"))
 	case progress.Task:
 		if b.State == progress.Running {
 			return
@@ -60,7 +60,7 @@ func (p *BatchPlain) Publish(e progress.Event) {
 		}
 		pg.say(normal, "cand  %s %s %s: %s", b.Task, candidate.Number(b.Number).ID(), b.Agent, b.Outcome)
 	case progress.Finished:
-		pg.say(normal, "batch %s, %d tasks left", b.Reason, b.Left)
+		pg.say(normal, "batch %s, %s left", b.Reason, count(b.Left, "task", "tasks"))
 	default:
 		return
 	}
@@ -89,7 +89,7 @@ func taskWords(t progress.Task) string {
 // tallyOf is where a batch is, in one line.
 func tallyOf(t *progress.Totals, now time.Time) string {
 	parts := []string{
-		fmt.Sprintf("%d of %d tasks", t.Done(), t.Tasks), fmt.Sprintf("%d solved", t.Counts[progress.Solved]),
+		fmt.Sprintf("%d of %s", t.Done(), count(t.Tasks, "task", "tasks")), fmt.Sprintf("%d solved", t.Counts[progress.Solved]),
 	}
 	for _, state := range []string{progress.Invalid, progress.Failed} {
 		if n := t.Counts[state]; n > 0 {

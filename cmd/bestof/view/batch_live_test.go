@@ -42,7 +42,7 @@ func TestBatchPlain(t *testing.T) {
 	got := out.String()
 	for _, want := range []string{
 		"batch out: 3 tasks, 3 left, 2 candidates at once\n", "c1 x: met\n", "solved by c1\n", "task  two invalid: no test",
-		"batch 2 of 3 tasks, 1 solved, 1 invalid, 1234 tokens, $2.50, about", "batch interrupted, 1 tasks left\n",
+		"batch 2 of 3 tasks, 1 solved, 1 invalid, 1234 tokens, $2.50, about", "batch interrupted, 1 task left\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)

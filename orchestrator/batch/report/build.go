@@ -223,19 +223,19 @@ func (r *Report) note() {
 				parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 			}
 		}
-		add("%d of %d tasks are in no share: %s.", left, r.Tasks.Total, strings.Join(parts, ", "))
+		add("%d of %s %s in no share: %s.", left, count(r.Tasks.Total, "task"), be(left, "is", "are"), strings.Join(parts, ", "))
 	}
 	if r.Integrity.Infrastructure > 0 {
-		add("%d candidates were lost to infrastructure. They count neither for nor against an agent.", r.Integrity.Infrastructure)
+		add("%s %s lost to infrastructure, which counts neither for nor against an agent.", count(r.Integrity.Infrastructure, "candidate"), be(r.Integrity.Infrastructure, "was", "were"))
 	}
 	if r.Integrity.Cancelled > 0 {
-		add("%d candidates were cancelled. Where that depended on how others went, as with --stop first, pass@k and the curves are biased.", r.Integrity.Cancelled)
+		add("%s %s cancelled. Where that depended on how others went, as with --stop first, pass@k and the curves are biased.", count(r.Integrity.Cancelled, "candidate"), be(r.Integrity.Cancelled, "was", "were"))
 	}
 	if r.Integrity.Unknown > 0 {
-		add("Of %d candidates the tests say nothing. They count as not right.", r.Integrity.Unknown)
+		add("Of %s the tests say nothing, which counts as not right.", count(r.Integrity.Unknown, "candidate"))
 	}
 	if n := r.Integrity.Tampered + r.Integrity.Compromised + r.Integrity.Escaped; n > 0 {
-		add("%d candidates touched what decides, could have forged it, or left their shadow.", n)
+		add("%s touched what decides, could have forged it, or left the shadow.", count(n, "candidate"))
 	}
 	if r.Notes == nil {
 		r.Notes = []string{}

@@ -102,10 +102,10 @@ func TestNumbers(t *testing.T) {
 	}
 	want := []string{
 		"4 of 8 tasks are in no share: 1 pending, 1 whose base is not as the task says, 1 lost to infrastructure, 1 done without a candidate that had its chance.",
-		"3 candidates were lost to infrastructure. They count neither for nor against an agent.",
+		"3 candidates were lost to infrastructure, which counts neither for nor against an agent.",
 		"2 candidates were cancelled. Where that depended on how others went, as with --stop first, pass@k and the curves are biased.",
-		"Of 1 candidates the tests say nothing. They count as not right.",
-		"1 candidates touched what decides, could have forged it, or left their shadow.",
+		"Of 1 candidate the tests say nothing, which counts as not right.",
+		"1 candidate touched what decides, could have forged it, or left the shadow.",
 	}
 	if !slices.Equal(r.Notes, want) {
 		t.Errorf("notes %q", r.Notes)

@@ -7,6 +7,22 @@ import (
 	"github.com/bestof-dev/bestof/candidate"
 )
 
+// count is a number with what it counts.
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// be is the verb for so many.
+func be(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
 // A Line is one headline number with its name.
 type Line struct {
 	Name string
@@ -37,6 +53,9 @@ func (e Estimate) Interval() string {
 	}
 	return fmt.Sprintf("%.1f–%.1f %%", 100**e.Low, 100**e.High)
 }
+
+// Over is the tasks that the value rests on.
+func (e Estimate) Over() string { return count(e.Tasks, "task") }
 
 // Chosen is the handle of the winner, or a dash.
 func (r Row) Chosen() string {

@@ -159,7 +159,7 @@ func Markdown(w io.Writer, r Report) error {
 	var b bytes.Buffer
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
 	p("# Batch %s\n\n", md(r.Batch))
-	p("%d of %d graded tasks solved by the judge's choice. %d tasks, %d candidates each.\n\n", r.Tasks.Solved, r.Tasks.Graded, r.Tasks.Total, r.Candidates)
+	p("%d of %s solved by the judge's choice. %s, %s each.\n\n", r.Tasks.Solved, count(r.Tasks.Graded, "graded task"), count(r.Tasks.Total, "task"), count(r.Candidates, "candidate"))
 	p("%s\n\n", md(r.SpendWords()))
 	for _, n := range r.Notes {
 		p("- %s\n", md(n))

@@ -392,7 +392,7 @@ func near(a, b string) bool {
 // input is what the builder made.
 func (b *builder) input() (Input, []Problem) {
 	for _, key := range slices.Sorted(maps.Keys(b.unknown)) {
-		b.warnings.add(b.name, "the key %s is not used (in %d tasks)", quote(key), b.unknown[key])
+		b.warnings.add(b.name, "the key %s is not used (tasks that have it: %d)", quote(key), b.unknown[key])
 	}
 	if len(b.tasks) == 0 && len(b.list) == 0 {
 		b.problems.add(b.name, "there is no task in it")

@@ -39,7 +39,7 @@ func TestSelect(t *testing.T) {
 		{Selection{Select: []string{"a*"}, Exclude: []string{"a1"}}, []string{"a2"}, ""},
 		{Selection{Select: []string{"a1", "x", "y*", "["}, Exclude: []string{"z"}}, []string{"a1"},
 			`[--select: there is no task "x" --select: no task matches "y*" --select: the glob "[" is malformed --exclude: there is no task "z"]`},
-		{Selection{Exclude: []string{"*"}}, []string{}, "[the selection leaves none of 5 tasks]"},
+		{Selection{Exclude: []string{"*"}}, []string{}, "[the selection leaves no task, of 5]"},
 	} {
 		got, problems := Select(all, c.s)
 		if !slices.Equal(idsOf(got), c.want) || len(problems) > 0 && fmt.Sprint(problems) != c.problem || len(problems) == 0 && c.problem != "" {

@@ -314,7 +314,7 @@ func TestDeepNestingIsRefused(t *testing.T) {
 
 func TestUnknownKeysOfOfficialFormsAreToldOnce(t *testing.T) {
 	in := good(t, JSONLines, row("instance_id", "a", "stars", "1", "hints_text", "h")+"\n"+row("instance_id", "b", "stars", "2")+"\n")
-	if got := fmt.Sprint(in.Warnings); got != `[in: the key "stars" is not used (in 2 tasks)]` {
+	if got := fmt.Sprint(in.Warnings); got != `[in: the key "stars" is not used (tasks that have it: 2)]` {
 		t.Errorf("warnings %s", got)
 	}
 }

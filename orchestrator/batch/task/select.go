@@ -88,7 +88,7 @@ func Select(tasks []Task, s Selection) ([]Task, []Problem) {
 		})
 	}
 	if len(out) == 0 && len(p.list) == 0 && len(tasks) > 0 {
-		p.add("", "the selection leaves none of %d tasks", len(tasks))
+		p.add("", "the selection leaves no task, of %d", len(tasks))
 	}
 	return out, p.all()
 }
