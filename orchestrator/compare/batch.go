@@ -25,6 +25,7 @@ type BatchTask struct {
 	Run     string      `json:"run,omitempty"`   // id of its record, below the batch's directory
 	Winner  int         `json:"winner"`          // 0 is none
 	Right   []int       `json:"right,omitempty"` // candidates that are met
+	Counted int         `json:"counted"`         // candidates that had their chance
 	Changes int         `json:"changes"`         // different changes, by the record
 	Cells   []BatchCell `json:"candidates,omitempty"`
 	Unread  string      `json:"unread,omitempty"` // why its record could not be read
@@ -59,6 +60,9 @@ func (t *BatchTask) Fill(doc record.Document) {
 		t.Cells = append(t.Cells, BatchCell{
 			Number: c.Number, Agent: c.Agent, Outcome: c.Outcome, Detail: c.Detail, Change: k.Cluster + 1, Files: k.Files, Added: k.Added, Deleted: k.Deleted,
 		})
+		if c.Outcome != "" && c.Outcome != candidate.Cancelled && c.Outcome != candidate.Infrastructure {
+			t.Counted++
+		}
 		if c.Outcome == candidate.Met {
 			t.Right = append(t.Right, c.Number)
 		}

@@ -32,6 +32,7 @@ type recordedBatch struct {
 	rows    []batch.Row
 	docs    map[string]record.Document // by task; without one: none was kept
 	given   map[string]string          // the input's own ids, where they are other ones
+	costs   map[int][]batch.Cost       // by task
 	notes   []string
 }
 
@@ -44,7 +45,7 @@ func (a *app) openRecorded(name string, own bool) (*recordedBatch, error) {
 	if own {
 		open = batch.Open
 	}
-	b := &recordedBatch{dir: dir, docs: map[string]record.Document{}, given: map[string]string{}}
+	b := &recordedBatch{dir: dir, docs: map[string]record.Document{}, given: map[string]string{}, costs: map[int][]batch.Cost{}}
 	if b.state, err = open(dir); err != nil {
 		return nil, asBatchError(err)
 	}
@@ -65,6 +66,13 @@ func (b *recordedBatch) read() (err error) {
 	}
 	if b.given, err = b.state.Given(); err != nil {
 		return err
+	}
+	costs, err := b.state.Costs()
+	if err != nil {
+		return err
+	}
+	for _, c := range costs {
+		b.costs[c.Task] = append(b.costs[c.Task], c)
 	}
 	for _, r := range b.rows {
 		if r.Run == "" {
@@ -100,9 +108,38 @@ func (b *recordedBatch) input() report.Input {
 				t.Candidates = append(t.Candidates, reported(doc, c))
 			}
 		}
+		t.Earlier = earlier(r, b.costs[r.Seq])
 		in.Tasks = append(in.Tasks, t)
 	}
 	return in
+}
+
+// earlier are the candidates of a task that used something and are not those of
+// whom the task's run tells.
+func earlier(r batch.Row, costs []batch.Cost) (all []report.Candidate) {
+	for _, c := range costs {
+		cut := c.Outcome == "" || c.Outcome == string(candidate.Cancelled)
+		again := cut || c.Outcome == string(candidate.Infrastructure)
+		if c.Run == r.Run && r.State != batch.Done && cut || c.Run != r.Run && again {
+			one := report.Candidate{Number: c.Candidate, Agent: c.Agent, DurationMS: c.Took.Milliseconds()}
+			one.Tokens, one.CostMicros = told(c.Usage)
+			all = append(all, one)
+		}
+	}
+	slices.SortFunc(all, func(a, b report.Candidate) int { return a.Number - b.Number })
+	return all
+}
+
+// told is what an agent said that it used, nil for what it did not say.
+func told(u orchestrator.Usage) (tokens, micro *int64) {
+	if !u.Reported {
+		return nil, nil
+	}
+	n := u.Tokens()
+	if u.MicroUSD > 0 {
+		micro = &u.MicroUSD
+	}
+	return &n, micro
 }
 
 // reported is a candidate as the report wants it.
@@ -114,13 +151,7 @@ func reported(doc record.Document, c record.Candidate) report.Candidate {
 	if c.Change != nil {
 		out.Change = c.Change.Normalised
 	}
-	if u := orchestrator.UsageOf(c.Usage); u.Reported {
-		tokens, micro := u.Tokens(), u.MicroUSD
-		out.Tokens = &tokens
-		if micro > 0 {
-			out.CostMicros = &micro
-		}
-	}
+	out.Tokens, out.CostMicros = told(orchestrator.UsageOf(c.Usage))
 	return out
 }
 

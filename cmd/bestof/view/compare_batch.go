@@ -87,7 +87,7 @@ func CompareBatch(w io.Writer, v BatchView, o Options) error {
 	var rows [][]bit
 	for _, t := range shown {
 		result, st := batchResult(t)
-		row := []bit{{p.text("%s", t.ID), normal}, {p.text("%s", result), st}, {p.text("%d/%d", len(t.Right), len(t.Cells)), normal}}
+		row := []bit{{p.text("%s", t.ID), normal}, {p.text("%s", result), st}, {p.text("%d/%d", len(t.Right), t.Counted), normal}}
 		if !narrow {
 			for n := range b.Candidates {
 				cell := bit{}
@@ -171,7 +171,7 @@ func (b batchCompared) Tasks() iter.Seq[comparedTask] {
 			}
 			result, st := batchResult(t)
 			row := comparedTask{
-				ID: clean(t.ID), Run: clean(t.Run), Why: clean(batchWhy(t)), Result: clean(result).String(), Good: class(st), Right: fmt.Sprintf("%d/%d", len(t.Right), len(t.Cells)),
+				ID: clean(t.ID), Run: clean(t.Run), Why: clean(batchWhy(t)), Result: clean(result).String(), Good: class(st), Right: fmt.Sprintf("%d/%d", len(t.Right), t.Counted),
 				Cells: make([]comparedCell, b.v.Batch.Candidates),
 			}
 			for n, c := range t.Cells {

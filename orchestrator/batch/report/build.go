@@ -64,6 +64,9 @@ func (r *Report) count(tasks []Task) {
 				r.Integrity.Unknown++
 			}
 		}
+		for _, c := range t.Earlier {
+			r.Spend.addEarlier(c)
+		}
 		r.Spend.WallMS += t.WallMS
 		if t.graded() {
 			r.Tasks.Graded++
@@ -120,7 +123,9 @@ func agreement(t Task) int {
 
 // idle reports whether a candidate is still to be run, or never will be since
 // its task is invalid: it was no more than planned.
-func (t Task) idle(c Candidate) bool { return t.State != Done && c.Outcome == candidate.Cancelled }
+func (t Task) idle(c Candidate) bool {
+	return t.State != Done && (c.Outcome == candidate.Cancelled || c.Outcome == "")
+}
 
 func rowOf(t Task) Row {
 	row := Row{ID: t.ID, Instance: t.Instance, State: t.State, Run: t.Run, Winner: t.Winner, Reason: t.Reason, Spend: Spend{WallMS: t.WallMS}}
@@ -128,7 +133,13 @@ func rowOf(t Task) Row {
 		row.State = Pending
 	}
 	changes := map[string]bool{}
+	for _, c := range t.Earlier {
+		row.Spend.addEarlier(c)
+	}
 	for _, c := range t.Candidates {
+		if t.idle(c) {
+			continue
+		}
 		row.Spend.add(c)
 		if c.Change != "" {
 			changes[c.Change] = true
@@ -173,16 +184,21 @@ func (r *Report) agents(tasks []Task) {
 	byName := map[string]*Agent{}
 	outcomes := map[string]map[candidate.Outcome]int{}
 	times := map[string][]int64{}
+	named := func(name string) *Agent {
+		if byName[name] == nil {
+			byName[name], outcomes[name] = &Agent{Name: name}, map[candidate.Outcome]int{}
+		}
+		return byName[name]
+	}
 	for _, t := range tasks {
+		for _, c := range t.Earlier {
+			named(c.Agent).Spend.addEarlier(c)
+		}
 		for _, c := range t.Candidates {
 			if t.idle(c) {
 				continue
 			}
-			a := byName[c.Agent]
-			if a == nil {
-				a = &Agent{Name: c.Agent}
-				byName[c.Agent], outcomes[c.Agent] = a, map[candidate.Outcome]int{}
-			}
+			a := named(c.Agent)
 			a.Candidates++
 			a.Spend.add(c)
 			outcomes[c.Agent][c.Outcome]++
@@ -201,8 +217,9 @@ func (r *Report) agents(tasks []Task) {
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		a := byName[name]
 		a.Outcomes = listed(outcomes[name])
-		slices.Sort(times[name])
-		a.MedianMS = times[name][(len(times[name])-1)/2]
+		if slices.Sort(times[name]); len(times[name]) > 0 {
+			a.MedianMS = times[name][(len(times[name])-1)/2]
+		}
 		r.Agents = append(r.Agents, *a)
 	}
 }
@@ -230,6 +247,9 @@ func (r *Report) note() {
 	}
 	if r.Integrity.Cancelled > 0 {
 		add("%s %s cancelled. Where that depended on how others went, as with --stop first, pass@k and the curves are biased.", count(r.Integrity.Cancelled, "candidate"), be(r.Integrity.Cancelled, "was", "were"))
+	}
+	if n := r.Spend.Earlier; n > 0 {
+		add("Time, tokens and cost hold those of %s cut off or failed by the host before, which %s run again.", count(n, "candidate"), be(n, "is", "are"))
 	}
 	if r.Integrity.Unknown > 0 {
 		add("Of %s the tests say nothing, which counts as not right.", count(r.Integrity.Unknown, "candidate"))

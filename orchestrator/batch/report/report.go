@@ -63,6 +63,10 @@ type Task struct {
 	Reason     string
 	Candidates []Candidate
 	WallMS     int64
+	// Earlier are candidates of whom nothing is left but what they used: they
+	// were cut off, or the host failed them, and they are run again. They are in
+	// no other number than time, tokens and cost.
+	Earlier []Candidate
 }
 
 func (t Task) graded() bool {
@@ -205,6 +209,7 @@ type Spend struct {
 	TokensUnknown int   `json:"tokens_unknown"` // candidates
 	CostMicros    int64 `json:"cost_micros"`    // millionths of a US dollar
 	CostUnknown   int   `json:"cost_unknown"`   // candidates
+	Earlier       int   `json:"earlier"`        // candidates in these sums of whom nothing else is left
 }
 
 func (s *Spend) add(c Candidate) {
@@ -219,6 +224,12 @@ func (s *Spend) add(c Candidate) {
 	} else {
 		s.CostUnknown++
 	}
+}
+
+// addEarlier is add for one of whom nothing else is left.
+func (s *Spend) addEarlier(c Candidate) {
+	s.add(c)
+	s.Earlier++
 }
 
 // A Row is one task.
