@@ -1,12 +1,17 @@
 package app
 
 import (
+	"database/sql"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/bestof-dev/bestof/orchestrator"
 	"github.com/bestof-dev/bestof/orchestrator/batch"
 	"github.com/bestof-dev/bestof/orchestrator/batch/task"
+	"github.com/bestof-dev/bestof/plugin/hook"
 )
 
 // TestWorstTime: the time that a plan names is enough, counted by hand.
@@ -30,5 +35,62 @@ func TestWorstTime(t *testing.T) {
 		if got := p.worst(); got != c.want {
 			t.Errorf("%+v: %s", c, got)
 		}
+	}
+}
+
+// What changed, what went and what came is named, each once.
+func TestChangedSettingsAreNamed(t *testing.T) {
+	settings := map[string]string{"found:the same": "1", "found:the other": "1", "found:the plugin gone": "1", "flag:jobs": "2", "input": "x"}
+	found := map[string]string{"found:the same": "1", "found:the other": "2", "found:the plugin new": "1"}
+	if got, want := changes(settings, found), []string{"the other", "the plugin gone", "the plugin new"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	hooks := []orchestrator.Hook{{Event: hook.Stop, From: "config.toml", Files: []string{"true"}}, {Event: hook.Stop, From: "a plugin"}}
+	p := &batchPlan{file: fileConfig{Sandbox: sandboxSettings{Read: []string{"/data"}}}}
+	all := p.around(orchestrator.Config{Hooks: hooks})
+	if got, want := sortedKeys(all), []string{"the hooks", "what candidates may read"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if got := (&batchPlan{}).around(orchestrator.Config{Hooks: hooks[1:]}); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+// A batch whose tasks have images of their own is compared by the task that it
+// was begun with: another task's image is no change.
+func TestResumeComparesTheSameTask(t *testing.T) {
+	specs := []batch.Spec{{Task: task.Task{ID: "a", Image: "one"}, Dir: "r"}, {Task: task.Task{ID: "b", Image: "two"}, Dir: "r"}}
+	p := &batchPlan{app: &app{}, o: &batchOptions{reports: "auto"}, turns: turnCache{}, lookouts: lookouts{"r": nil}, specs: specs}
+	for _, s := range specs {
+		var cfg orchestrator.Config
+		cfg.Settings.Isolation.Summary = "a container of " + s.Task.Image
+		p.turns[s.Dir+"\x00"+s.Task.Image] = cfg
+	}
+	found, err := p.found(t.Context(), specs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "b")
+	state, err := batch.Create(dir, found, specs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer state.Close()
+	db, err := sql.Open("sqlite", filepath.Join(dir, "batch.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(`UPDATE tasks SET state = ? WHERE seq = 0`, batch.Done); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.compareSettings(t.Context(), state, found, false); err != nil {
+		t.Error(err)
+	}
+	changed := p.turns["r\x00one"]
+	changed.Settings.Isolation.Summary = "plain processes"
+	p.turns["r\x00one"] = changed
+	if err := p.compareSettings(t.Context(), state, found, false); err == nil || !strings.Contains(err.Error(), "the isolation") {
+		t.Error(err)
 	}
 }

@@ -28,7 +28,11 @@ const (
 )
 
 // perStart are flags that belong to a start of a batch and not to the batch.
-var perStart = []string{"jobs", "out", "dry-run", "budget-wall", "budget-tokens", "budget-usd", "machine-cpus", "machine-memory", "disk-short"}
+var perStart = []string{"out", "dry-run", "budget-wall"}
+
+// anew are flags of the batch that a later start may give again. What was given
+// last counts.
+var anew = []string{"jobs", "budget-tokens", "budget-usd", "machine-cpus", "machine-memory", "disk-short"}
 
 // settings is what the batch keeps, so that it goes on as it began.
 func (p *batchPlan) settings(flags *pflag.FlagSet) (map[string]string, error) {
@@ -41,13 +45,12 @@ func (p *batchPlan) settings(flags *pflag.FlagSet) (map[string]string, error) {
 			return
 		}
 		f := flags.Lookup(known.Name)
-		value := any(f.Value.String())
-		if list, ok := f.Value.(pflag.SliceValue); ok {
-			value = list.GetSlice()
+		if f.Name == "jobs" && f.Value.String() == f.DefValue {
+			return // one for each processor, of whatever machine goes on
 		}
-		b, err := json.Marshal(value)
+		text, err := kept(f)
 		fault = errors.Join(fault, err)
-		all[flagSetting+f.Name] = string(b)
+		all[flagSetting+f.Name] = text
 	})
 	if fault != nil || len(p.specs) == 0 {
 		return all, fault
@@ -55,6 +58,16 @@ func (p *batchPlan) settings(flags *pflag.FlagSet) (map[string]string, error) {
 	found, err := p.found(context.Background(), p.specs[0])
 	maps.Copy(all, found)
 	return all, err
+}
+
+// kept is a flag's value as a batch keeps it.
+func kept(f *pflag.Flag) (string, error) {
+	value := any(f.Value.String())
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		value = list.GetSlice()
+	}
+	b, err := json.Marshal(value)
+	return string(b), err
 }
 
 // found is what decides results and is not in the flags.
@@ -79,12 +92,47 @@ func (p *batchPlan) found(ctx context.Context, spec batch.Spec) (map[string]stri
 	for _, pl := range cfg.Plugins {
 		things["the plugin "+pl.Name] = pl.Origin
 	}
+	maps.Copy(things, p.around(cfg))
 	for name, v := range things {
 		if all[foundSetting+name], err = digest(v); err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
+}
+
+// around is what else of the operator's configuration has a say in results, where
+// there is any of it.
+func (p *batchPlan) around(cfg orchestrator.Config) map[string]any {
+	all := map[string]any{}
+	var hooks []any
+	for _, h := range cfg.Hooks {
+		if len(h.Files) > 0 { // those of plugins are theirs
+			hooks = append(hooks, []any{h.Event, h.Matcher, h.Network, h.Files})
+		}
+	}
+	if len(hooks) > 0 {
+		all["the hooks"] = []any{hooks, cfg.Settings.MaxBlocks}
+	}
+	if read := p.file.Sandbox.Read; len(read) > 0 {
+		all["what candidates may read"] = read
+	}
+	if cfg.Settings.Advice {
+		all["the advice on equal candidates"] = true
+	}
+	if cfg.Servers != nil {
+		for _, e := range cfg.Servers.Entries {
+			if e.CandidateSafe && e.Withheld() == "" {
+				all["the MCP server "+e.Name] = []any{e.Transport, e.Endpoint(), sortedKeys(e.Env), sortedKeys(e.Headers)} // no secrets, not even a digest
+			}
+		}
+	}
+	if cfg.OneFile != nil {
+		for _, t := range cfg.OneFile.Set.Tools {
+			all["the tool "+string(t.Name)] = t.SHA256
+		}
+	}
+	return all
 }
 
 // recall sets the flags as they were when the batch began.
@@ -124,10 +172,27 @@ type resumeOptions struct {
 	limits limitOptions
 	accept bool
 	failed bool
+	flags  *pflag.FlagSet // that were given; nil for none
+}
+
+// again is what was given anew, as the batch keeps it.
+func (o resumeOptions) again() (map[string]string, error) {
+	all := map[string]string{}
+	for _, name := range anew {
+		if o.flags == nil || !o.flags.Changed(name) {
+			continue
+		}
+		text, err := kept(o.flags.Lookup(name))
+		if err != nil {
+			return nil, err
+		}
+		all[flagSetting+name] = text
+	}
+	return all, nil
 }
 
 func (o *resumeOptions) addFlags(f *pflag.FlagSet) {
-	f.IntVarP(&o.limits.jobs, "jobs", "j", 0, "how many candidates run at once, over all tasks (default one for each processor)")
+	f.IntVarP(&o.limits.jobs, "jobs", "j", 0, "how many candidates run at once, over all tasks (default as before)")
 	o.limits.addFlags(f)
 	f.BoolVar(&o.accept, "accept-changes", false, "go on although agents, plugins or bestof itself are not what they were")
 }
@@ -139,11 +204,12 @@ func (a *app) batchResumeCommand() *cobra.Command {
 		Short: "Go on with a batch that was stopped",
 		Long: `Goes on with the batch in DIR, with the settings that it was begun with. What is
 done is not done again: tasks keep their results, and of a task that was cut off
-the candidates that had ended keep theirs. Limits and budgets may be other ones.
+the candidates that had ended keep theirs. Limits and budgets may be given anew.
 If what decides results changed meanwhile, it says so and stops.`,
 		Example: "  bestof batch resume out\n  bestof batch resume out -j 8 --budget-usd 100",
 		Args:    oneDirectory,
 		RunE: func(c *cobra.Command, args []string) error {
+			o.flags = c.Flags()
 			return a.resumeBatch(c.Context(), o, args[0])
 		},
 		ValidArgsFunction: completeDirectories,
@@ -162,7 +228,7 @@ goes on with whatever else is left. Candidates that had ended are not run again.
 		Example: "  bestof batch retry out --failed",
 		Args:    oneDirectory,
 		RunE: func(c *cobra.Command, args []string) error {
-			if !o.failed {
+			if o.flags = c.Flags(); !o.failed {
 				return usagef("say what to try again: --failed, what the host failed")
 			}
 			return a.resumeBatch(c.Context(), o, args[0])
@@ -205,12 +271,15 @@ func (a *app) recallBatch(ctx context.Context, o resumeOptions, state *batch.Sta
 		return nil, asBatchError(err)
 	}
 	p := &batchPlan{app: a, o: &batchOptions{}, file: file, dir: state.Dir(), input: settings[inputSetting], turns: turnCache{}, lookouts: lookouts{}}
+	again, err := o.again()
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(settings, again)
 	if err := p.o.recall(settings); err != nil {
 		return nil, usageError{err}
 	}
-	if p.o.limits = o.limits; o.limits.jobs != 0 {
-		p.o.run.jobs = o.limits.jobs
-	}
+	p.o.limits.wall = o.limits.wall
 	if p.limits, err = p.o.limits.limits(p.o.run, time.Now()); err != nil {
 		return nil, err
 	}
@@ -228,7 +297,29 @@ func (a *app) recallBatch(ctx context.Context, o resumeOptions, state *batch.Sta
 		}
 		a.warn("%s tried again", countAre(n, "task"))
 	}
-	return p, p.compareSettings(ctx, state, settings, o.accept)
+	if err := p.compareSettings(ctx, state, settings, o.accept); err != nil {
+		return nil, err
+	}
+	return p, asBatchError(state.SetSettings(again))
+}
+
+// changes names what was found when the batch began and is another one now, is
+// not there any more, or is new.
+func changes(settings, found map[string]string) (names []string) {
+	was := maps.Clone(settings)
+	maps.DeleteFunc(was, func(name, _ string) bool { return !strings.HasPrefix(name, foundSetting) })
+	for name, value := range was {
+		if is, there := found[name]; !there || is != value {
+			names = append(names, strings.TrimPrefix(name, foundSetting))
+		}
+	}
+	for name := range found {
+		if _, there := was[name]; !there {
+			names = append(names, strings.TrimPrefix(name, foundSetting))
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // compareSettings refuses to go on with what decides results when it changed,
@@ -238,11 +329,10 @@ func (p *batchPlan) compareSettings(ctx context.Context, state *batch.State, set
 	if err != nil {
 		return asBatchError(err)
 	}
-	i := slices.IndexFunc(rows, func(r batch.Row) bool { return r.State == batch.Pending || r.State == batch.Running })
-	if i < 0 {
+	if !slices.ContainsFunc(rows, func(r batch.Row) bool { return r.State == batch.Pending || r.State == batch.Running }) {
 		return nil // nothing will be run
 	}
-	spec, err := state.Spec(i)
+	spec, err := state.Spec(0) // as when the batch began: the isolation names a task's own image
 	if err != nil {
 		return asBatchError(err)
 	}
@@ -250,20 +340,10 @@ func (p *batchPlan) compareSettings(ctx context.Context, state *batch.State, set
 	if err != nil {
 		return err
 	}
-	var changed []string
-	for name, was := range settings {
-		what, ok := strings.CutPrefix(name, foundSetting)
-		if !ok {
-			continue
-		}
-		if is, there := found[name]; !there || is != was {
-			changed = append(changed, what)
-		}
-	}
+	changed := changes(settings, found)
 	if len(changed) == 0 {
 		return nil
 	}
-	slices.Sort(changed)
 	text := strings.Join(changed, ", ")
 	if !accept {
 		return statusError{orchestrator.ExitUsage, fmt.Errorf("changed since the batch began: %s: put it back, or go on with --accept-changes", text)}

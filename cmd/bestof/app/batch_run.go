@@ -226,7 +226,7 @@ func (a *app) startBatch(ctx context.Context, p *batchPlan, state *batch.State) 
 	if runErr != nil {
 		return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("batch %s: %w", state.Dir(), runErr)}
 	}
-	if err := a.endBatch(state, result); err != nil {
+	if err := a.endBatch(p, state, result); err != nil {
 		return err
 	}
 	if result.ExitCode != 0 {
@@ -276,7 +276,7 @@ func (e eventLines) Publish(ev progress.Event) { _ = e.to.Encode(ev) } // nobody
 func (e eventLines) Close() error              { return nil }
 
 // endBatch says what became of the batch and what to do next.
-func (a *app) endBatch(state *batch.State, r batch.Result) error {
+func (a *app) endBatch(p *batchPlan, state *batch.State, r batch.Result) error {
 	rows, err := state.Rows()
 	if err != nil {
 		return asBatchError(err)
@@ -288,6 +288,15 @@ func (a *app) endBatch(state *batch.State, r batch.Result) error {
 	fmt.Fprintf(a.Out, "%s: %s\n", count(len(rows), "task"), counts)
 	dir := shown(state.Dir())
 	switch {
+	case r.Left > 0 && r.ExitCode == orchestrator.ExitOverBudget:
+		larger := ""
+		if p.limits.Tokens > 0 {
+			larger += " --budget-tokens N"
+		}
+		if p.limits.MicroUSD > 0 {
+			larger += " --budget-usd N"
+		}
+		fmt.Fprintf(a.Out, "%s: %s left; go on with a larger one: bestof batch resume %s%s\n", r.Reason, countAre(r.Left, "task"), dir, larger)
 	case r.Left > 0:
 		fmt.Fprintf(a.Out, "%s: %s left; go on with: bestof batch resume %s\n", r.Reason, countAre(r.Left, "task"), dir)
 	case counts.failed > 0:
