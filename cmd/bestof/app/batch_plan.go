@@ -140,7 +140,11 @@ func (a *app) readTasks(o *batchOptions, input string) ([]task.Task, []task.Prob
 func (a *app) resolveTasks(ctx context.Context, p *batchPlan, tasks []task.Task) ([]batch.Spec, []task.Problem, error) {
 	o := p.o
 	places := task.Places{From: filepath.Dir(p.input)}
-	for _, dir := range []struct{ flag, to *string }{{&o.repo, &places.Repo}, {&o.repos, &places.Repos}} {
+	var missing []task.Problem
+	for _, dir := range []struct {
+		name     string
+		flag, to *string
+	}{{"repo", &o.repo, &places.Repo}, {"repos", &o.repos, &places.Repos}} {
 		if *dir.flag == "" {
 			continue
 		}
@@ -152,6 +156,9 @@ func (a *app) resolveTasks(ctx context.Context, p *batchPlan, tasks []task.Task)
 			return nil, nil, err
 		}
 		*dir.to = abs
+		if info, err := os.Stat(abs); err != nil || !info.IsDir() {
+			missing = append(missing, task.Problem{Where: "--" + dir.name, Text: fmt.Sprintf("there is no directory %s", *dir.flag)})
+		}
 	}
 	if o.mapFile != "" {
 		var err error
@@ -168,7 +175,10 @@ func (a *app) resolveTasks(ctx context.Context, p *batchPlan, tasks []task.Task)
 		a.tellImages(tasks)
 		w.engine = nil
 	}
-	resolved, problems := task.Resolve(tasks, places, w)
+	resolved, problems := make([]task.Resolved, len(tasks)), missing
+	if len(missing) == 0 { // else each task would be missed, or found elsewhere
+		resolved, problems = task.Resolve(tasks, places, w)
+	}
 	if ref := o.run.image.ref; ref != "" && w.engine != nil && slices.ContainsFunc(tasks, func(t task.Task) bool { return t.Image == "" }) {
 		problems = append(problems, task.Missing("--image", ref, w)...)
 	}
