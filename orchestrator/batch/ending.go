@@ -47,13 +47,30 @@ func endingOf(doc record.Document) ending {
 	case early && doc.ExitCode == orchestrator.ExitInfrastructure:
 		return ending{endInfrastructure, Pending, 0, infrastructureReason(doc)}
 	case has(candidate.Cancelled) && !stopped:
-		return ending{endInterrupted, Pending, 0, doc.Reason}
+		return ending{endInterrupted, Pending, 0, cutReason(doc)}
 	case (doc.ExitCode == orchestrator.ExitInfrastructure || has(candidate.Infrastructure)) && !stopped:
 		return ending{endInfrastructure, Pending, 0, infrastructureReason(doc)}
 	case won:
 		return ending{endJudged, Done, *doc.Winner, doc.Reason}
 	}
 	return ending{endJudged, Done, 0, doc.Reason}
+}
+
+// cutReason is why a finished run is not the last one of its task. Of one that has
+// a winner its own reason would say why that one won.
+func cutReason(doc record.Document) string {
+	if doc.Winner == nil {
+		return doc.Reason
+	}
+	for _, c := range doc.Candidates {
+		if c.Outcome == candidate.Cancelled && c.Detail == record.NotStarted {
+			return candidate.Number(c.Number).ID() + " was not begun"
+		}
+		if c.Outcome == candidate.Cancelled {
+			return candidate.Number(c.Number).ID() + " was not finished: " + c.Detail
+		}
+	}
+	return doc.Reason
 }
 
 func infrastructureReason(doc record.Document) string {

@@ -146,6 +146,8 @@ func TestEnding(t *testing.T) {
 		d.Candidates[len(kept)].Detail, d.Withheld = record.NotStarted, withheld
 		return d
 	}
+	refused := c(candidate.Met, candidate.Cancelled)
+	refused[1].Detail = record.NotStarted
 	cut := doc(7, nil, "all", c(candidate.Met, candidate.Cancelled))
 	cut.Withheld = "r"
 	dead := doc(130, nil, "all", c(candidate.Met, candidate.Cancelled))
@@ -158,7 +160,8 @@ func TestEnding(t *testing.T) {
 		"won":             {doc(0, &one, "all", c(candidate.Met, candidate.Unmet)), ending{endJudged, Done, 1, "r"}, 2},
 		"nobody":          {doc(3, nil, "all", c(candidate.Unmet, candidate.Empty)), ending{endJudged, Done, 0, "r"}, 2},
 		"first":           {doc(0, &one, "first", c(candidate.Met, candidate.Cancelled)), ending{endJudged, Done, 1, "r"}, 1},
-		"cut off":         {doc(0, &one, "all", c(candidate.Met, candidate.Cancelled)), ending{endInterrupted, Pending, 0, "r"}, 1},
+		"cut off":         {doc(0, &one, "all", c(candidate.Met, candidate.Cancelled)), ending{endInterrupted, Pending, 0, "c2 was not finished: d"}, 1},
+		"refused":         {doc(0, &one, "all", refused), ending{endInterrupted, Pending, 0, "c2 was not begun"}, 1},
 		"killed":          {dead, ending{endInterrupted, Pending, 0, "r"}, 1},
 		"nothing decides": {idle(orchestrator.ExitUsage, "r"), ending{endInvalid, Invalid, 0, "r"}, 0},
 		"passes already":  {idle(orchestrator.ExitNoWinner, "r"), ending{endInvalid, Invalid, 0, "r"}, 0},
