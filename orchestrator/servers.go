@@ -19,6 +19,7 @@ import (
 	"github.com/bestof-dev/bestof/mcp/session"
 	"github.com/bestof-dev/bestof/orchestrator/event"
 	"github.com/bestof-dev/bestof/orchestrator/record"
+	"github.com/bestof-dev/bestof/plugin/hook"
 )
 
 // Servers are the operator's MCP servers. A run connects to those that
@@ -207,7 +208,7 @@ func (t *turn) recordServers(all []gateway.Offer, c Connection) []record.ToolSer
 	}
 	if c != nil {
 		for _, f := range c.Failed() {
-			t.notice("MCP server %s: %s", f.Name, t.Redactor.String(f.Reason))
+			t.notice("MCP server %s: %s", f.Name, t.Redactor.String(f.Words()))
 		}
 	}
 	return out
@@ -315,12 +316,18 @@ func textBlock(text string) json.RawMessage {
 	return b
 }
 
-// toolHooks asks the hooks of the run about candidates' calls. What the host
-// gathers for all of them is its own question.
+// toolHooks asks the hooks of the run about candidates' calls. Before there are
+// candidates no hook can be asked, so what one would decide about is not
+// gathered for all of them.
 type toolHooks struct{ tooling Tooling }
 
 func (h toolHooks) Before(ctx context.Context, c gateway.ToolCall) gateway.Decision {
 	if c.Candidate == 0 {
+		for _, k := range h.tooling.turn.Hooks {
+			if k.Event == hook.PreToolUse && k.Matcher.Match(c.Tool) {
+				return gateway.Decision{Deny: true, Reason: fmt.Sprintf("the one of %s at PreToolUse decides about it when a candidate calls it", k.From)}
+			}
+		}
 		return gateway.Decision{}
 	}
 	d := h.tooling.Before(ctx, ToolCall(c))

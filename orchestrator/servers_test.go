@@ -59,7 +59,7 @@ func share(s *stage) (l *library, connected *[]string) {
 	no := false
 	ungranted := entryOf("ungranted", true)
 	ungranted.Granted = &no
-	l = &library{calls: map[string]int{}, failed: []session.Failure{{Name: "gone", Reason: "it exited with status 3"}}}
+	l = &library{calls: map[string]int{}, failed: []session.Failure{{Name: "gone", Reason: "it exited with status 3", Said: "told to stderr"}}}
 	connected = &[]string{}
 	s.cfg.Servers = &Servers{
 		Entries: []mcp.Entry{entryOf("deploy", false), entryOf("docs", true), entryOf("gone", true), ungranted},
@@ -123,7 +123,7 @@ func TestServersAreSharedByAllCandidates(t *testing.T) {
 			}
 			token, _ := sandbox.Lookup(p.Env, "BESTOF_MCP_TOKEN")
 			fmt.Fprintln(p.Stdout, "my token is", token)
-			for _, tool := range []string{"mcp__docs__search", "mcp__deploy__now", "mcp__ungranted__x", "mcp__none__x"} {
+			for _, tool := range []string{"mcp__docs__search", "mcp__deploy__now", "mcp__ungranted__x", "mcp__none__x", "mcp__gone__x"} {
 				answer, err := ask(p, tool, `{"q":"x"}`)
 				if err != nil {
 					fmt.Fprintln(p.Stderr, err)
@@ -155,17 +155,20 @@ func TestServersAreSharedByAllCandidates(t *testing.T) {
 	if l.calls["docs.schemas"] != 1 || l.calls["docs.search"] != n || len(l.calls) != 2 {
 		t.Errorf("%d candidates cost %v", n, l.calls)
 	}
-	for _, want := range []string{"answer of search", "candidate_safe", "not granted", "mcp__none__x"} {
+	for _, want := range []string{"answer of search", "candidate_safe", "not granted", "mcp__none__x", "it exited with status 3"} {
 		if got := strings.Count(strings.Join(said, "\n"), want); got != n {
 			t.Errorf("%d answers say %q, want %d", got, want, n)
 		}
+	}
+	if strings.Contains(strings.Join(said, "\n"), "told to stderr") || !slices.Contains(doc.Notices, "MCP server gone: it exited with status 3; it wrote to stderr: told to stderr") {
+		t.Errorf("what a server wrote to its stderr is for the operator only: %q, %q", said, doc.Notices)
 	}
 	for _, b := range briefs {
 		if !bytes.Contains(b, []byte("answer of schemas{}")) || !bytes.Equal(b, briefs[0]) {
 			t.Errorf("the brief is not the same for all, or has no gathered answer:\n%s", b)
 		}
 	}
-	if len(uses) != 1+n*4 {
+	if len(uses) != 1+n*5 {
 		t.Errorf("%d calls were kept", len(uses))
 	}
 	checkTools(t, doc, n)
@@ -202,7 +205,8 @@ func checkTools(t *testing.T, doc record.Document, n int) {
 	}
 }
 
-// What a repository's own hook refuses never reaches a server.
+// What a repository's own hook refuses never reaches a server, also not when it
+// would be gathered for all candidates, of whom there is none to ask it for.
 func TestHooksSeeCallsOfSharedServers(t *testing.T) {
 	var answer string
 	s := hookStage(t, map[string]fake.Program{
@@ -218,8 +222,11 @@ func TestHooksSeeCallsOfSharedServers(t *testing.T) {
 	s.cfg.Settings.Network = sandbox.NetworkHost
 	l, _ := share(s)
 	doc := s.run(t)
-	if !strings.Contains(answer, "say please") || l.calls["docs.search"] != 0 || l.calls["docs.schemas"] != 1 {
+	if !strings.Contains(answer, "say please") || len(l.calls) != 0 {
 		t.Errorf("answer %s, calls %v", answer, l.calls)
+	}
+	if f := doc.Tools.Gathered.Failures; len(f) != 1 || f[0].Tool != "mcp__docs__schemas" || !strings.Contains(f[0].Reason, "refused by a hook") {
+		t.Errorf("gathered: %+v", doc.Tools.Gathered)
 	}
 	if len(doc.Candidates[0].Hooks) != 1 || doc.Candidates[0].Hooks[0].Action != "deny" {
 		t.Errorf("hooks: %+v", doc.Candidates[0].Hooks)
@@ -245,7 +252,7 @@ func TestAServerThatFailedRevealsNothing(t *testing.T) {
 	})
 	s := newStage(t, sb, "agent")
 	l, _ := share(s)
-	l.failed[0].Reason = "it answered with error -1: bad token the-secret-value"
+	l.failed[0] = session.Failure{Name: "gone", Reason: "it answered with error -1: bad token the-secret-value"}
 	doc := s.run(t)
 	kept, err := json.Marshal(doc)
 	if err != nil {

@@ -24,7 +24,7 @@ func conform(url string) int {
 	s := session.Connect(context.Background(), []mcp.Server{{Name: "suite", Transport: mcp.HTTP, URL: url}}, o)
 	defer s.Close()
 	for _, f := range s.Failed() {
-		fmt.Fprintln(os.Stderr, f.Reason)
+		fmt.Fprintln(os.Stderr, f.Words())
 		return 1
 	}
 	arguments := map[string]string{"add_numbers": `{"a":5,"b":3}`}

@@ -208,10 +208,7 @@ func (c *conn) said() string {
 	if c.pipe == nil {
 		return ""
 	}
-	if said := c.pipe.stderr.said(c.hide); said != "" {
-		return "; it wrote to stderr: " + said
-	}
-	return ""
+	return c.pipe.stderr.said(c.hide)
 }
 
 // why says in one cleaned line what an error of this connection comes from.

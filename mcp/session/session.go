@@ -81,8 +81,17 @@ func (o Options) withDefaults() Options {
 // A Failure is a server that did not connect.
 type Failure struct {
 	Name       string
-	Reason     string // one cleaned line: how it ended, what it said last, or what it answered
+	Reason     string // one cleaned line: how it ended, or what it answered
+	Said       string // what it wrote to stderr last, cleaned; for the operator only
 	NeedsLogin bool   // it wants a login
+}
+
+// Words are what the operator is told. An agent may read Reason.
+func (f Failure) Words() string {
+	if f.Said == "" {
+		return f.Reason
+	}
+	return f.Reason + "; it wrote to stderr: " + f.Said
 }
 
 // A Session holds the servers that connected. It may be used concurrently.

@@ -96,9 +96,10 @@ func connect(ctx, life context.Context, server mcp.Server, o Options) (*upstream
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			reason = fmt.Sprintf("it did not connect within %v: no answer to %s", o.ConnectBudget, doing)
 		}
-		reason += c.said()
+		f := failure(reason, needsLogin(x))
+		f.Said = c.said()
 		u.close()
-		return nil, failure(reason, needsLogin(x))
+		return nil, f
 	}
 	u.declared = mcp.Declared{
 		Server: server,
@@ -415,7 +416,7 @@ func (u *upstream) fail(reason, said string) {
 	u.failed = time.Now()
 	u.until = u.o.Now().Add(backoff(u.failures))
 	u.reason = reason
-	u.o.Notice(fmt.Sprintf("mcp server %q: %s%s", u.server.Name, reason, said))
+	u.o.Notice(fmt.Sprintf("mcp server %q: %s", u.server.Name, Failure{Reason: reason, Said: said}.Words()))
 }
 
 // end closes a connection aside. u.mu is held.

@@ -35,7 +35,7 @@ func (a *app) mcpHandshake(ctx context.Context, server mcp.Server) (mcp.Declared
 		if f.NeedsLogin {
 			return mcp.Declared{}, fmt.Errorf("it wants a login: run `bestof mcp login %s` first", server.Name)
 		}
-		return mcp.Declared{}, errors.New(f.Reason)
+		return mcp.Declared{}, errors.New(f.Words())
 	}
 	for _, d := range s.Servers() {
 		return d, nil
