@@ -53,10 +53,11 @@ func (s Server) HasSecrets() bool {
 	return len(s.Headers) > 0
 }
 
-// Secrets lists the values that must not be shown anywhere: of all headers,
-// and of the variables that are named as credentials are, or are long.
+// Secrets lists the values that must not be shown anywhere: of all headers, of
+// the variables that are named as credentials are, or are long, and what
+// AddressSecrets are.
 func (s Server) Secrets() []string {
-	var out []string
+	out := s.AddressSecrets()
 	for _, v := range s.Headers {
 		out = append(out, v)
 		if _, token, ok := strings.Cut(v, " "); ok {
@@ -69,6 +70,69 @@ func (s Server) Secrets() []string {
 		}
 	}
 	return out
+}
+
+// AddressSecrets lists what Endpoint hides of the address or the arguments and
+// could be a credential: a password, a value that is named as credentials are,
+// and what looks like a key.
+func (s Server) AddressSecrets() []string {
+	if s.Transport == HTTP {
+		return secretsInURL(s.URL)
+	}
+	var out []string
+	for i, arg := range s.Args {
+		before := ""
+		if i > 0 {
+			before = s.Args[i-1]
+		}
+		switch shown := hideInArg(before, arg); {
+		case shown == arg:
+		case strings.Contains(shown, "://"):
+			out = append(out, secretsInURL(arg[strings.LastIndexAny(arg[:strings.Index(arg, "://")], "= ")+1:])...)
+		case shown == hidden:
+			out = append(out, arg)
+		default: // NAME=… or NAME: …, of which the name is shown
+			value := arg[strings.IndexAny(arg, "=:")+1:]
+			_, word, _ := strings.Cut(strings.TrimSpace(value), " ") // of "Bearer …"
+			out = append(out, strings.TrimSpace(value), word)
+		}
+	}
+	return longEnough(out)
+}
+
+// secretsInURL lists what hideInURL hides and could be a credential.
+func secretsInURL(raw string) (out []string) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil
+	}
+	if password, ok := u.User.Password(); ok {
+		out = append(out, password)
+	} else if u.User != nil {
+		out = append(out, u.User.Username())
+	}
+	for _, part := range strings.Split(u.EscapedPath(), "/") {
+		if looksLikeKey(part) {
+			out = append(out, part)
+		}
+	}
+	for _, pair := range strings.Split(u.RawQuery, "&") {
+		name, value, valued := strings.Cut(pair, "=")
+		if !valued {
+			name, value = "", pair // a bare word may be the key itself
+		}
+		if credentialFlag(name) || looksLikeKey(value) {
+			plain, _ := url.QueryUnescape(value)
+			out = append(out, value, plain)
+		}
+	}
+	return longEnough(out)
+}
+
+// longEnough leaves out values that would hide ordinary words.
+func longEnough(values []string) []string {
+	const shortest = 8
+	return slices.DeleteFunc(values, func(v string) bool { return len(v) < shortest })
 }
 
 // quotedWord writes a word as a shell would take it for one, so that a person

@@ -219,6 +219,28 @@ func TestEndpointHidesCredentials(t *testing.T) {
 	}
 }
 
+// What an address or an argument hides of itself is a secret wherever else it
+// turns up, unless it is an ordinary word.
+func TestAddressSecrets(t *testing.T) {
+	key := "0a1b2c3d4e5f6a7b8c9d0e1f"
+	for _, c := range []struct {
+		server Server
+		want   []string
+	}{
+		{Server{Transport: HTTP, URL: "https://someone:" + secret + "@h:1/mcp?env=production&n=1"}, []string{secret}},
+		{Server{Transport: HTTP, URL: "https://" + secret + "@h/s/" + key + "/mcp"}, []string{secret, key}},
+		{Server{Transport: HTTP, URL: "https://h/mcp?api_key=a%2Fb%2Fc%2Fd%2F&v=" + key + "&" + key}, []string{"a%2Fb%2Fc%2Fd%2F", "a/b/c/d/", key, key, key, key}},
+		{Server{Transport: HTTP, URL: "https://h/mcp?token=short"}, nil},
+		{Server{Transport: Stdio, Args: []string{"--api-key", secret, "--port", "8080808080", "--level=verbose-level"}}, []string{secret}},
+		{Server{Transport: Stdio, Args: []string{"--token=" + secret, "-H", "Authorization: Bearer " + secret}}, []string{secret, "Bearer " + secret, secret}},
+		{Server{Transport: Stdio, Args: []string{"--db=postgres://u:" + secret + "@h/db"}}, []string{secret}},
+	} {
+		if got := c.server.AddressSecrets(); !slices.Equal(got, c.want) {
+			t.Errorf("%s has %q, want %q", c.server.Endpoint(), got, c.want)
+		}
+	}
+}
+
 // FuzzParseConfig: nothing that stands in a value is ever told, and what can be
 // used can be written and read again.
 func FuzzParseConfig(f *testing.F) {

@@ -72,6 +72,7 @@ func (a *app) secretsOf(servers *orchestrator.Servers) []string {
 		if err == nil {
 			all = append(all, login.NewStore(home).Secrets(e.Server)...)
 		}
+		all = append(all, e.AddressSecrets()...)
 		var environ []string
 		for name, value := range e.Env {
 			environ = append(environ, name+"="+value)
