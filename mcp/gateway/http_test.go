@@ -139,8 +139,8 @@ func TestWithheldToolsSayWhy(t *testing.T) {
 			gateway.Offer{Server: "silent", Withheld: "it is not connected"})
 	})
 	for name, want := range map[string]string{
-		"mcp__deploy__ship":    "not marked candidate_safe in .bestof/mcp.toml",
-		"mcp__deploy__other":   "not marked candidate_safe in .bestof/mcp.toml",
+		"mcp__deploy__ship":    "not marked candidate_safe in mcp.toml",
+		"mcp__deploy__other":   "not marked candidate_safe in mcp.toml",
 		"mcp__half__b":         "has changed since it was granted",
 		"mcp__silent__x":       "it is not connected",
 		"mcp__docs__nothing":   "there is no tool mcp__docs__nothing; there is: mcp__docs__search",

@@ -14,7 +14,7 @@ import (
 // Why a server or a tool is withheld from candidates. Each completes "withheld
 // from candidates: …".
 const (
-	NotCandidateSafe = "its server is not marked candidate_safe in .bestof/mcp.toml"
+	NotCandidateSafe = "its server is not marked candidate_safe in mcp.toml"
 	NotGranted       = "its server is not granted (bestof mcp grant)"
 	Changed          = "what its server declares has changed since it was granted (bestof mcp grant)"
 )

@@ -211,23 +211,37 @@ func (s *Store) change(scope mcp.Scope, edit func(text []byte) ([]byte, error)) 
 }
 
 func (s *Store) changeLocked(scope mcp.Scope, edit func(text []byte) ([]byte, error)) error {
-	text, _, err := s.text(scope)
+	text, err := s.edited(scope, edit)
 	if err != nil {
 		return err
+	}
+	return s.put(scope, text)
+}
+
+// edited is the file of a scope with an edit, nil where that changes nothing.
+func (s *Store) edited(scope mcp.Scope, edit func(text []byte) ([]byte, error)) ([]byte, error) {
+	text, _, err := s.text(scope)
+	if err != nil {
+		return nil, err
 	}
 	edited, err := edit(text)
 	var line *stricttoml.Error
 	switch {
 	case errors.As(err, &line):
-		return &stricttoml.Error{Name: Shown(scope), Line: line.Line, Problem: line.Problem}
+		return nil, &stricttoml.Error{Name: Shown(scope), Line: line.Line, Problem: line.Problem}
 	case err != nil:
-		return fmt.Errorf("%s: %w", Shown(scope), err)
+		return nil, fmt.Errorf("%s: %w", Shown(scope), err)
+	case bytes.Equal(edited, text):
+		return nil, nil
 	}
-	if bytes.Equal(edited, text) {
+	_, err = mcp.ParseConfig(Shown(scope), edited)
+	return edited, err
+}
+
+// put writes the file of a scope; nil leaves it as it is.
+func (s *Store) put(scope mcp.Scope, text []byte) error {
+	if text == nil {
 		return nil
-	}
-	if _, err := mcp.ParseConfig(Shown(scope), edited); err != nil {
-		return err
 	}
 	if err := os.MkdirAll(s.dir(scope), 0o700); err != nil {
 		return err
@@ -235,7 +249,7 @@ func (s *Store) changeLocked(scope mcp.Scope, edit func(text []byte) ([]byte, er
 	if err := s.sound(scope); err != nil {
 		return err
 	}
-	if err := atomicfile.Write(s.path(scope), edited, 0o600); err != nil {
+	if err := atomicfile.Write(s.path(scope), text, 0o600); err != nil {
 		return fmt.Errorf("write %s: %w", Shown(scope), err)
 	}
 	return nil
@@ -366,18 +380,26 @@ func (s *Store) Grant(scope mcp.Scope, name string, print mcp.Print, now time.Ti
 }
 
 // Revoke takes a grant back: granted = false in the file, and for an entry of
-// the repository a record that says so whatever its file will say.
+// the repository a record that says so whatever its file will say. The record
+// is first, so that a file which cannot be written withholds the server too.
 func (s *Store) Revoke(scope mcp.Scope, name string, now time.Time) error {
 	unlock, err := s.lock()
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := s.changeLocked(scope, func(text []byte) ([]byte, error) { return mcp.SetGranted(text, name, false) }); err != nil {
+	edited, err := s.edited(scope, func(text []byte) ([]byte, error) { return mcp.SetGranted(text, name, false) })
+	if err != nil {
 		return err
+	}
+	if err := s.record(scope, name, mcp.Record{Revoked: true, Agreed: now.UTC()}); err != nil {
+		return err
+	}
+	if err := s.put(scope, edited); err != nil {
+		return fmt.Errorf("%q is withheld, but its entry does not say so: %w", name, err)
 	}
 	if scope == mcp.User {
 		return s.forget(scope, name)
 	}
-	return s.record(scope, name, mcp.Record{Revoked: true, Agreed: now.UTC()})
+	return nil
 }

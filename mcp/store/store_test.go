@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -296,6 +297,54 @@ func TestRevoke(t *testing.T) {
 		}
 		if err := s.Revoke(scope, "none", now); !errors.Is(err, mcp.ErrNoServer) {
 			t.Error(err)
+		}
+	}
+}
+
+// fileLimit lets nobody write a file larger than n bytes, until the test ends.
+func fileLimit(t *testing.T, n uint64) {
+	t.Helper()
+	signal.Ignore(syscall.SIGXFSZ)
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: n, Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+			t.Error(err)
+		}
+		signal.Reset(syscall.SIGXFSZ)
+	})
+}
+
+// A grant is withdrawn also where the entry cannot say so, as on a full disk.
+func TestRevokeWithoutTheFile(t *testing.T) {
+	for _, scope := range []mcp.Scope{mcp.Project, mcp.User} {
+		const limit = 64 << 10 // of which a record takes little
+		text := strings.Repeat("# a long comment\n", limit/16) + entry("s", "")
+		p := newPlace(t, text, "")
+		if scope == mcp.User {
+			p = newPlace(t, "", text)
+		}
+		s := p.store(true)
+		e, _ := s.Find("", "s")
+		if err := s.Grant(scope, "s", mcp.Fingerprint(e.Server, nil), now); err != nil {
+			t.Fatal(err)
+		}
+		before := p.text(t, scope)
+		var err error
+		t.Run(string(scope), func(t *testing.T) {
+			fileLimit(t, limit)
+			err = s.Revoke(scope, "s", now)
+		})
+		if err == nil || !strings.Contains(err.Error(), `"s" is withheld, but its entry does not say so`) {
+			t.Error(err)
+		}
+		if got := names(s.Load()); got != "s:"+string(scope)+":withheld" || p.text(t, scope) != before {
+			t.Errorf("%s\n%s", got, p.text(t, scope))
 		}
 	}
 }

@@ -3,6 +3,7 @@ package usage
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,6 +33,10 @@ type Line struct {
 	Received  int64  `json:"received"` // bytes
 	MeanMS    int64  `json:"mean_ms"`
 	MaxMS     int64  `json:"max_ms"`
+
+	// Outcomes is how often it went how: "ok", "error" (the tool's own), or an
+	// mcp.Failure.
+	Outcomes map[string]int64 `json:"outcomes"`
 }
 
 // refused are the outcomes of calls that were not made.
@@ -84,14 +89,20 @@ func query(ctx context.Context, db *sql.DB, f Filter) ([]Line, error) {
 		condition = "WHERE " + strings.Join(where, " AND ")
 	}
 	rows, err := db.QueryContext(ctx, `
-		SELECT `+candidate+` AS who, server, tool,
-			SUM(NOT `+refused+`) AS calls,
-			SUM(NOT `+refused+` AND outcome <> 'ok'),
-			SUM(`+refused+`),
+		SELECT who, server, tool,
+			SUM(IIF(`+refused+`, 0, n)) AS calls,
+			SUM(IIF(`+refused+` OR outcome = 'ok', 0, n)),
+			SUM(IIF(`+refused+`, n, 0)),
 			SUM(sent), SUM(received),
-			CAST(ROUND(COALESCE(AVG(CASE WHEN NOT `+refused+` THEN took END), 0) / 1000.0) AS INTEGER),
-			CAST(ROUND(COALESCE(MAX(CASE WHEN NOT `+refused+` THEN took END), 0) / 1000.0) AS INTEGER)
-		FROM uses `+condition+`
+			CAST(ROUND(COALESCE(SUM(IIF(`+refused+`, NULL, took)) * 1.0 / SUM(IIF(`+refused+`, NULL, n)), 0) / 1000) AS INTEGER),
+			CAST(ROUND(MAX(IIF(`+refused+`, 0, longest)) / 1000.0) AS INTEGER),
+			json_group_object(outcome, n)
+		FROM (
+			SELECT `+candidate+` AS who, server, tool, outcome, COUNT(*) AS n,
+				SUM(sent) AS sent, SUM(received) AS received, SUM(took) AS took, MAX(took) AS longest
+			FROM uses `+condition+`
+			GROUP BY who, server, tool, outcome
+		)
 		GROUP BY who, server, tool
 		ORDER BY who, calls DESC, server, tool`, args...)
 	if err != nil {
@@ -102,7 +113,11 @@ func query(ctx context.Context, db *sql.DB, f Filter) ([]Line, error) {
 	for rows.Next() {
 		var l Line
 		var who sql.NullInt64
-		if err := rows.Scan(&who, &l.Server, &l.Tool, &l.Calls, &l.Errors, &l.Refused, &l.Sent, &l.Received, &l.MeanMS, &l.MaxMS); err != nil {
+		var outcomes []byte
+		if err := rows.Scan(&who, &l.Server, &l.Tool, &l.Calls, &l.Errors, &l.Refused, &l.Sent, &l.Received, &l.MeanMS, &l.MaxMS, &outcomes); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(outcomes, &l.Outcomes); err != nil {
 			return nil, err
 		}
 		if who.Valid {

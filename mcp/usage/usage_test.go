@@ -84,16 +84,16 @@ func TestUsesAreSummedUp(t *testing.T) {
 		want []Line
 	}{
 		{"all", Filter{}, []Line{
-			{Server: "docs", Tool: "search", Calls: 4, Errors: 2, Refused: 1, Sent: 50, Received: 500, MeanMS: 273, MaxMS: 1000},
-			{Server: "docs", Tool: "list", Calls: 1, Sent: 10, Received: 100, MeanMS: 20, MaxMS: 20},
-			{Server: "deploy", Tool: "ship", Refused: 1, Sent: 10, Received: 100},
+			{Server: "docs", Tool: "search", Calls: 4, Errors: 2, Refused: 1, Sent: 50, Received: 500, MeanMS: 273, MaxMS: 1000, Outcomes: map[string]int64{"ok": 2, "error": 1, "timed-out": 1, "withheld": 1}},
+			{Server: "docs", Tool: "list", Calls: 1, Sent: 10, Received: 100, MeanMS: 20, MaxMS: 20, Outcomes: map[string]int64{"ok": 1}},
+			{Server: "deploy", Tool: "ship", Refused: 1, Sent: 10, Received: 100, Outcomes: map[string]int64{"withheld": 1}},
 		}},
 		{"one run", Filter{Run: "r1", Server: "docs"}, []Line{
-			{Candidate: &zero, Server: "docs", Tool: "list", Calls: 1, Sent: 10, Received: 100, MeanMS: 20, MaxMS: 20},
-			{Candidate: &one, Server: "docs", Tool: "search", Calls: 1, Sent: 10, Received: 100, MeanMS: 10, MaxMS: 10},
-			{Candidate: &two, Server: "docs", Tool: "search", Calls: 2, Errors: 2, Refused: 1, Sent: 30, Received: 300, MeanMS: 40, MaxMS: 50},
+			{Candidate: &zero, Server: "docs", Tool: "list", Calls: 1, Sent: 10, Received: 100, MeanMS: 20, MaxMS: 20, Outcomes: map[string]int64{"ok": 1}},
+			{Candidate: &one, Server: "docs", Tool: "search", Calls: 1, Sent: 10, Received: 100, MeanMS: 10, MaxMS: 10, Outcomes: map[string]int64{"ok": 1}},
+			{Candidate: &two, Server: "docs", Tool: "search", Calls: 2, Errors: 2, Refused: 1, Sent: 30, Received: 300, MeanMS: 40, MaxMS: 50, Outcomes: map[string]int64{"error": 1, "timed-out": 1, "withheld": 1}},
 		}},
-		{"of late", Filter{Since: start.Add(time.Minute)}, []Line{{Server: "docs", Tool: "search", Calls: 1, Sent: 10, Received: 100, MeanMS: 1000, MaxMS: 1000}}},
+		{"of late", Filter{Since: start.Add(time.Minute)}, []Line{{Server: "docs", Tool: "search", Calls: 1, Sent: 10, Received: 100, MeanMS: 1000, MaxMS: 1000, Outcomes: map[string]int64{"ok": 1}}}},
 		{"nothing", Filter{Server: "x' OR 1=1 --"}, nil},
 	} {
 		if got := ask(t, path, c.f); !reflect.DeepEqual(got, c.want) {

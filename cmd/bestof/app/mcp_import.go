@@ -85,7 +85,10 @@ func (a *app) runMCPImport(ctx context.Context, file, chosen string, dry bool) e
 	if err != nil {
 		return mcpError(err)
 	}
-	a.notices(append(notices, exposed(scope, docs)...))
+	if !dry {
+		notices = append(notices, exposed(scope, docs)...)
+	}
+	a.notices(notices)
 	taken := 0
 	for _, d := range docs {
 		if d.Taken {

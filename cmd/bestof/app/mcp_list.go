@@ -137,6 +137,9 @@ func mcpList(s *store.Store) (docs []mcpDocument, notices []string, err error) {
 			docs[i].State, docs[i].Reason = stateShadowed, "the one of this name in "+store.Shown(mcp.User)+" counts"
 		case d.State != stateUnusable && !s.Trusted():
 			docs[i].State, docs[i].Reason = stateUntrusted, "this repository is not trusted (BESTOF_TRUST_PROJECT=1 trusts it)"
+			if d.Reason != "" {
+				docs[i].Reason += "; " + d.Reason
+			}
 		}
 	}
 	slices.SortFunc(docs, func(x, y mcpDocument) int {
