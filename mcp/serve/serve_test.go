@@ -26,6 +26,7 @@ type orchestra struct {
 	calls []string
 	what  string
 	ended error
+	left  chan struct{} // gets one when a run was ended from outside
 }
 
 func (o *orchestra) note(call string) {
@@ -47,6 +48,7 @@ func (o *orchestra) BestOfN(ctx context.Context, r Request, started func(string)
 	case <-o.hold:
 	case <-ctx.Done():
 		o.ended = context.Cause(ctx)
+		o.left <- struct{}{}
 		return Answer{}, o.ended
 	}
 	return Answer{Text: "Winner: c1", Data: map[string]any{"winner": 1}}, nil
@@ -93,7 +95,7 @@ type session struct {
 
 func begin(t *testing.T) *session {
 	t.Helper()
-	s := &session{t: t, o: &orchestra{hold: make(chan struct{}), what: "adopt c1"}, now: time.Unix(1e9, 0)}
+	s := &session{t: t, o: &orchestra{hold: make(chan struct{}), left: make(chan struct{}, 9), what: "adopt c1"}, now: time.Unix(1e9, 0)}
 	toServer, fromClient := io.Pipe()
 	toClient, fromServer := io.Pipe()
 	served := make(chan error, 1)
@@ -210,6 +212,21 @@ func TestABackgroundRunAnswersAtOnceAndEndsWithTheConnection(t *testing.T) {
 	s.hangUp() // returns when the run is over
 	if !errors.Is(s.o.ended, context.Canceled) {
 		t.Errorf("the run ended with %v", s.o.ended)
+	}
+}
+
+// A run ends with the call that asked for it.
+func TestACancelledCallEndsItsRun(t *testing.T) {
+	s := begin(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	s.OnNotification(func(wire.JSONRPCNotification) { cancel() })
+	req := wire.CallToolRequest{Params: wire.CallToolParams{Name: "best_of_n", Arguments: map[string]any{"task": "x"}, Meta: &wire.Meta{ProgressToken: "p"}}}
+	if _, err := s.CallTool(ctx, req); !errors.Is(err, context.Canceled) {
+		t.Errorf("the call ended with %v", err)
+	}
+	<-s.o.left
+	if text, _ := s.call("run_status", nil, nil); text != "status of last" {
+		t.Error(text)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os/exec"
 	"regexp"
@@ -129,8 +130,19 @@ func loginError(err error) error {
 		return statusError{orchestrator.ExitTimedOut, err}
 	case errors.Is(err, orchestrator.ErrInterrupted), errors.Is(err, context.Canceled):
 		return err
+	case outOfReach(err):
+		return statusError{orchestrator.ExitInfrastructure, err}
 	}
 	return refusedf("%w", err)
+}
+
+// outOfReach reports whether a name, a connection or a file failed, which is
+// nobody's refusal.
+func outOfReach(err error) bool {
+	var name *net.DNSError
+	var system syscall.Errno
+	var slow net.Error
+	return errors.As(err, &name) || errors.As(err, &system) || errors.As(err, &slow) && slow.Timeout()
 }
 
 func (a *app) loginOptions(o mcpLoginOptions) (login.Options, error) {

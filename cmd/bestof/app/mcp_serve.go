@@ -3,14 +3,10 @@ package app
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -20,10 +16,8 @@ import (
 
 	"github.com/bestof-dev/bestof/candidate"
 	"github.com/bestof-dev/bestof/cmd/bestof/view"
-	"github.com/bestof-dev/bestof/internal/atomicfile"
 	"github.com/bestof-dev/bestof/internal/term"
 	"github.com/bestof-dev/bestof/mcp/serve"
-	"github.com/bestof-dev/bestof/orchestrator"
 	"github.com/bestof-dev/bestof/orchestrator/compare"
 	"github.com/bestof-dev/bestof/orchestrator/event"
 	"github.com/bestof-dev/bestof/orchestrator/record"
@@ -43,17 +37,6 @@ connection ends are interrupted.`,
 	}
 }
 
-func (a *app) mcpConfirmCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "confirm",
-		Short: "Show the tokens of adoptions that agents asked for",
-		Long: `Lists what agents asked "bestof mcp serve" to adopt, with the token that lets
-each happen. Tell the agent the token if you agree; do nothing if you do not.`,
-		Example: "  bestof mcp confirm",
-		RunE:    func(*cobra.Command, []string) error { return a.runMCPConfirm() },
-	}
-}
-
 func (a *app) runMCPServe(ctx context.Context) error {
 	s, err := a.open(ctx) // a directory that is no repository is said at once
 	if err != nil {
@@ -62,77 +45,16 @@ func (a *app) runMCPServe(ctx context.Context) error {
 	if err := s.Close(); err != nil {
 		return err
 	}
-	pending := filepath.Join(s.home, "mcp", "confirm", strconv.Itoa(os.Getpid())+".json")
-	defer os.Remove(pending)
+	pending := newPendingFile(s.home)
+	defer pending.remove()
 	return serve.Serve(ctx, a.In, a.Out, hosted{a}, serve.Options{
 		Version: version(), Now: time.Now, Token: token, Log: a.Err,
 		Waiting: func(waiting []serve.Pending) {
-			if err := keepPending(pending, waiting); err != nil {
+			if err := pending.keep(waiting); err != nil {
 				a.warn("the token cannot be shown: %v", err)
 			}
 		},
 	})
-}
-
-// token is easy to read aloud and has 40 bits.
-func token() string { return rand.Text()[:8] }
-
-func keepPending(path string, waiting []serve.Pending) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	b, err := json.Marshal(waiting)
-	if err != nil {
-		return err
-	}
-	return atomicfile.Write(path, b, 0o600)
-}
-
-// runMCPConfirm shows what waits, whichever server was asked.
-func (a *app) runMCPConfirm() error {
-	home, err := a.home()
-	if err != nil {
-		return err
-	}
-	waiting := []serve.Pending{}
-	root, err := os.OpenRoot(filepath.Join(home, "mcp", "confirm"))
-	if err == nil {
-		defer root.Close()
-		var names []fs.DirEntry
-		if names, err = fs.ReadDir(root.FS(), "."); err == nil {
-			for _, n := range names {
-				var some []serve.Pending
-				b, err := fs.ReadFile(root.FS(), n.Name())
-				if err != nil || json.Unmarshal(b, &some) != nil {
-					continue // its server ended meanwhile, or was killed while it began
-				}
-				for _, p := range some {
-					if time.Now().Before(p.Until) {
-						waiting = append(waiting, p)
-					}
-				}
-			}
-		}
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return statusError{orchestrator.ExitInfrastructure, err}
-	}
-	if a.json {
-		return a.printJSON(struct {
-			Schema  string          `json:"schema"`
-			Waiting []serve.Pending `json:"waiting"`
-		}{"bestof.confirm/1", waiting})
-	}
-	if len(waiting) == 0 {
-		_, err := fmt.Fprintln(a.Out, "no adoption waits for you")
-		return err
-	}
-	for _, p := range waiting {
-		if _, err := fmt.Fprintf(a.Out, "%s  %s (until %s)\n", p.Token, term.Clean(p.What, 400), p.Until.Local().Format(time.TimeOnly)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // hosted is the orchestrator for an agent: each call is a command of its own
