@@ -2,7 +2,6 @@ package worktree
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -53,90 +52,6 @@ func newFileList(text []byte) *fileList {
 	return l
 }
 
-// A Looker takes one fingerprint after another of a repository, not two at once.
-// What it read the last time and is the same now it keeps once.
-type Looker struct {
-	repo  *Repository
-	last  Fingerprint
-	spare []byte // room for what git prints
-}
-
-// Looker is a Looker at the repository.
-func (r *Repository) Looker() *Looker { return &Looker{repo: r} }
-
-// Fingerprint takes the state of HEAD, refs, stash, index, configuration,
-// hooks and the files of the work tree that git does not ignore. Files are
-// known by inode, ctime and size, so it is cheap; .bestof is left out.
-func (r *Repository) Fingerprint(ctx context.Context) (Fingerprint, error) {
-	return r.Looker().Look(ctx)
-}
-
-// Look takes the fingerprint of the repository as it is now.
-func (l *Looker) Look(ctx context.Context) (Fingerprint, error) {
-	f, err := l.look(ctx)
-	if err != nil {
-		return f, fmt.Errorf("fingerprint: %w", err)
-	}
-	l.last = f
-	return f, nil
-}
-
-func (l *Looker) look(ctx context.Context) (Fingerprint, error) {
-	r, f := l.repo, Fingerprint{state: make(map[string]string)}
-	refs, err := r.git.Run(ctx, "for-each-ref", "--format=%(refname) %(objectname) %(symref)")
-	if err != nil {
-		return f, err
-	}
-	for line := range strings.SplitSeq(strings.TrimSuffix(string(refs), "\n"), "\n") {
-		if name, value, ok := strings.Cut(line, " "); ok {
-			f.state[name] = value
-		}
-	}
-	if err := f.broken(filepath.Join(r.commonDir, "refs")); err != nil {
-		return f, err
-	}
-	if err := f.settings(r); err != nil {
-		return f, err
-	}
-	if err := f.hooks(filepath.Join(r.commonDir, "hooks")); err != nil {
-		return f, err
-	}
-	if r.bare {
-		return f, nil
-	}
-	// The entries, not the bytes: git refreshes the index by itself.
-	if f.index, err = l.run(ctx, l.last.index, "ls-files", "-z", "-v", "--stage"); err != nil {
-		return f, err
-	}
-	f.files = l.last.files
-	if f.files == nil {
-		f.files = &fileList{}
-	}
-	paths, err := l.run(ctx, f.files.text, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	if err != nil {
-		return f, err
-	}
-	if !bytes.Equal(paths, f.files.text) {
-		f.files = newFileList(paths)
-	}
-	f.found, err = f.files.find(r.root)
-	return f, err
-}
-
-// run is what git prints, in the same memory as the last time when it is the
-// same.
-func (l *Looker) run(ctx context.Context, last []byte, args ...string) ([]byte, error) {
-	out := bytes.NewBuffer(l.spare[:0])
-	if err := l.repo.git.Stream(ctx, nil, out, args...); err != nil {
-		return nil, err
-	}
-	l.spare = out.Bytes()
-	if bytes.Equal(l.spare, last) {
-		return last, nil
-	}
-	return bytes.Clone(l.spare), nil
-}
-
 // settings adds the files that say how git works on the repository.
 func (f Fingerprint) settings(r *Repository) error {
 	for name, path := range map[string]string{
@@ -180,23 +95,6 @@ func (l *fileList) find(root string) ([]fileState, error) {
 		return nil
 	})
 	return found, nil
-}
-
-// broken adds the files that git does not list as refs, because they hold none.
-func (f Fingerprint) broken(refs string) error {
-	return filepath.WalkDir(refs, func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // git removes refs and empty directories at any time
-		}
-		if err != nil || d.IsDir() {
-			return err
-		}
-		name := "refs" + filepath.ToSlash(strings.TrimPrefix(path, refs))
-		if _, ok := f.state[name]; !ok {
-			f.state[name] = stateOf(path)
-		}
-		return nil
-	})
 }
 
 func (f Fingerprint) hooks(dir string) error {

@@ -57,8 +57,9 @@ func plainFile(at string) string {
 }
 
 // TestEveryEditIsInTheFingerprint makes edits of all kinds in a random order.
-// After each, one looker that saw all states before, and another that saw none,
-// find the very differences that a plain comparison finds.
+// After each, a looker that saw all states before, one that remembers whatever
+// git said of them as if it were long ago, and one that saw none find the very
+// differences that a plain comparison finds.
 func TestEveryEditIsInTheFingerprint(t *testing.T) {
 	edits := map[string]func(f *fixture) error{
 		"content": func(f *fixture) error { return os.WriteFile(filepath.Join(f.dir, "a/b/one"), []byte("two\n"), 0o644) },
@@ -114,20 +115,20 @@ func TestEveryEditIsInTheFingerprint(t *testing.T) {
 	f.commit("First")
 	run(t, "", nil, "git", "clone", "-q", f.dir, filepath.Join(f.dir, "module"))
 	f.git("-c", "advice.addEmbeddedRepo=false", "add", "module")
-	looker, r := f.open().Looker(), f.open()
-	look := func() (Fingerprint, Fingerprint) {
+	r := f.open()
+	lookers := [3]*Looker{r.Looker(), later(r.Looker()), nil}
+	look := func() (seen [3]Fingerprint) {
 		t.Helper()
-		one, err := looker.Look(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		lookers[2] = r.Looker()
+		for i, l := range lookers {
+			var err error
+			if seen[i], err = l.Look(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 		}
-		other, err := r.Fingerprint(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return one, other
+		return seen
 	}
-	kept, fresh := look()
+	last := look()
 	plain := plainState(t, f)
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	names := slices.Sorted(maps.Keys(edits))
@@ -137,7 +138,7 @@ func TestEveryEditIsInTheFingerprint(t *testing.T) {
 		if err := edits[name](f); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		nowKept, nowFresh := look()
+		seen := look()
 		now := plainState(t, f)
 		want := []string{}
 		for _, m := range []map[string]string{plain, now} {
@@ -151,12 +152,61 @@ func TestEveryEditIsInTheFingerprint(t *testing.T) {
 		if name == "a broken ref" {
 			want = []string{"refs/heads/broken"} // git does not list it
 		}
-		for what, got := range map[string][]string{"after the last": kept.Diff(nowKept), "anew": fresh.Diff(nowFresh), "one and the other": kept.Diff(nowFresh)} {
+		for what, got := range map[string][]string{
+			"after the last": last[0].Diff(seen[0]), "remembered": last[1].Diff(seen[1]), "anew": last[2].Diff(seen[2]), "one and the other": last[1].Diff(seen[2]),
+		} {
 			if diff := cmp.Diff(want, append([]string{}, got...)); diff != "" {
 				t.Errorf("%s, looked at %s:\n%s", name, what, diff)
 			}
 		}
-		kept, fresh, plain = nowKept, nowFresh, now
+		last, plain = seen, now
+	}
+}
+
+// later is a looker for which all that it sees was there long ago.
+func later(l *Looker) *Looker {
+	l.now = func() time.Time { return time.Now().Add(time.Hour) }
+	return l
+}
+
+// TestLookerAsksOnce: git is not asked again about refs and index that nobody
+// touched, unless they are so new that another change might leave no trace.
+func TestLookerAsksOnce(t *testing.T) {
+	f := newFixture(t).write(map[string]string{"a": "1\n"})
+	f.commit("First")
+	tip := strings.TrimSpace(f.git("rev-parse", "HEAD"))
+	r := f.open()
+	look := func(l *Looker) Fingerprint {
+		t.Helper()
+		print, err := l.Look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return print
+	}
+	const text = "refs/heads/told 1 \n"
+	for _, c := range []struct {
+		name   string
+		looker *Looker
+		change func()
+		asks   bool
+	}{
+		{"long ago", later(r.Looker()), func() {}, false},
+		{"just now", r.Looker(), func() { f.git("branch", "just-now"); f.git("update-index", "--force-write-index") }, true},
+		{"a new ref and entry", later(r.Looker()), func() { f.git("branch", "new"); f.git("update-index", "--assume-unchanged", "a") }, true},
+		{"refs of another kind", later(r.Looker()), func() { makeFile(f, ".git/reftable/tables.list"); f.git("update-index", "--no-assume-unchanged", "a") }, true},
+	} {
+		first := look(c.looker)
+		if first.state["refs/heads/main"] != tip+" " || len(first.index) == 0 {
+			t.Fatalf("%s: %v %q", c.name, first.state, first.index)
+		}
+		c.looker.refs.out, c.looker.index.out = []byte(text), []byte(text)
+		c.change()
+		second := look(c.looker)
+		_, told := second.state["refs/heads/told"]
+		if told == c.asks || string(second.index) == text == c.asks {
+			t.Errorf("%s: as it was: %v, index %q", c.name, told, second.index)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"github.com/bestof-dev/bestof/worktree/internal/gitexec"
 )
@@ -29,6 +30,7 @@ type Repository struct {
 	partial    bool // objects may be missing
 	ignoreCase bool
 	bare       bool // no work tree: root is the repository's own directory
+	listed     atomic.Pointer[listedCommit]
 }
 
 // Open finds the repository that dir is in. Its error is one sentence for

@@ -407,15 +407,11 @@ func (r *Repository) tree(ctx context.Context, commit string, exclude []string) 
 	if s.rules, err = r.rules(ctx, exclude); err != nil {
 		return nil, fmt.Errorf("read commit %.12s: %w", commit, err)
 	}
-	when, err := r.git.Line(ctx, "show", "-s", "--format=%ct", commit)
-	if err != nil {
-		return nil, fmt.Errorf("read commit %.12s: %w", commit, err)
+	listed, err := r.list(ctx, commit)
+	if err == nil {
+		err = r.commitFiles(ctx, s, "", listed)
 	}
-	sec, err := strconv.ParseInt(when, 10, 64)
 	if err != nil {
-		return nil, fmt.Errorf("read commit %.12s: its date is %q", commit, when)
-	}
-	if err := r.commitFiles(ctx, s, "", commit, unix.Timespec{Sec: max(sec, 1)}); err != nil {
 		return nil, fmt.Errorf("read commit %.12s: %w", commit, err)
 	}
 	slices.SortFunc(s.files, func(a, b sourceFile) int { return compareEntries(a.entry, b.entry) })
@@ -423,20 +419,62 @@ func (r *Repository) tree(ctx context.Context, commit string, exclude []string) 
 	return s, nil
 }
 
-func (r *Repository) commitFiles(ctx context.Context, s *source, at, commit string, when unix.Timespec) error {
+// A listedCommit is what git says of a commit.
+type listedCommit struct {
+	commit string
+	when   unix.Timespec
+	lines  []string // of its files
+}
+
+// mostListed is how many bytes of names are kept of the commit that was listed
+// last: many runs, one after the other, may be of one commit.
+const mostListed = 8 << 20
+
+// list lists the files of a commit, by its full id.
+func (r *Repository) list(ctx context.Context, commit string) (*listedCommit, error) {
+	if l := r.listed.Load(); l != nil && l.commit == commit {
+		return l, nil
+	}
+	when, err := r.git.Line(ctx, "show", "-s", "--format=%ct", commit)
+	if err != nil {
+		return nil, err
+	}
+	sec, err := strconv.ParseInt(when, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("its date is %q", when)
+	}
+	l := &listedCommit{commit: commit, when: unix.Timespec{Sec: max(sec, 1)}}
+	if l.lines, err = r.lsTree(ctx, commit); err != nil {
+		return nil, err
+	}
+	size := 0
+	for _, line := range l.lines {
+		size += len(line)
+	}
+	if size <= mostListed {
+		r.listed.Store(l)
+	}
+	return l, nil
+}
+
+func (r *Repository) lsTree(ctx context.Context, commit string) ([]string, error) {
 	lines, err := r.git.List(ctx, "ls-tree", "-r", "-z", "--full-tree", commit)
 	if err != nil {
-		return errors.Join(errMissingObject, err)
+		return nil, errors.Join(errMissingObject, err)
 	}
+	return lines, nil
+}
+
+func (r *Repository) commitFiles(ctx context.Context, s *source, at string, listed *listedCommit) error {
 	var ours, odd []string
-	for _, l := range lines {
+	for _, l := range listed.lines {
 		meta, name, ok := strings.Cut(l, "\t")
 		fields := strings.Fields(meta)
 		if !ok || len(fields) != 3 {
 			return fmt.Errorf("git ls-tree: %q is not understood", l)
 		}
 		full := join(at, name)
-		f := sourceFile{entry: entry{path: full}, mtime: when, object: fields[2], repo: r}
+		f := sourceFile{entry: entry{path: full}, mtime: listed.when, object: fields[2], repo: r}
 		switch {
 		case isOurs(full):
 			ours = append(ours, full)
@@ -454,7 +492,8 @@ func (r *Repository) commitFiles(ctx context.Context, s *source, at, commit stri
 			s.links = append(s.links, full)
 			sub, err := Open(ctx, filepath.Join(r.root, name))
 			if err == nil && sub.root == filepath.Join(r.root, name) {
-				if sub.commitFiles(ctx, s, full, fields[2], when) == nil {
+				inside := &listedCommit{when: listed.when}
+				if inside.lines, err = sub.lsTree(ctx, fields[2]); err == nil && sub.commitFiles(ctx, s, full, inside) == nil {
 					s.notes = append(s.notes, fmt.Sprintf("submodule %s: its files are plain files in the base; a change to them is reported and not adopted", full))
 					continue
 				}
