@@ -81,7 +81,7 @@ func (s *State) close(a Attempt, doc record.Document, records *record.Store, sto
 	}
 	var costs []Cost
 	for _, c := range doc.Candidates {
-		if c.Detail == record.NotStarted || c.Outcome == "" {
+		if c.Detail == record.NotStarted || c.Outcome == "" || doc.Phase == record.Interrupted && c.Outcome == candidate.Cancelled && !began(c) {
 			continue
 		}
 		costs = append(costs, Cost{Task: a.Task, Candidate: c.Number, Run: a.Run, Agent: c.Agent, Outcome: string(c.Outcome), Usage: orchestrator.UsageOf(c.Usage), Took: time.Duration(c.DurationMS) * time.Millisecond})
@@ -103,6 +103,13 @@ func (s *State) close(a Attempt, doc record.Document, records *record.Store, sto
 		}
 	}
 	return endingOf(doc), nil
+}
+
+// began reports whether a candidate of whose run the end was not written down has
+// left a trace. One that still waited for its turn used nothing, and is none of
+// those whose agents do not say what they used.
+func began(c record.Candidate) bool {
+	return len(c.Processes) > 0 || c.Rounds > 0 || c.AgentEnd != nil || orchestrator.UsageOf(c.Usage).Reported
 }
 
 // before are the candidates of the attempt's task that an earlier attempt let

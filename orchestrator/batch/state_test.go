@@ -215,7 +215,7 @@ func TestSettle(t *testing.T) {
 	one := 1
 	usage := map[string]any{"input_tokens": 9.0, "output_tokens": 0.0, "cost_usd": 0.0}
 	over := made(dead, record.Document{Phase: record.Finished, Winner: &one, Candidates: []record.Candidate{{Number: 1, Agent: "fix", State: candidate.Done, Outcome: candidate.Met, Usage: usage}}}, true)
-	half := made(dead, record.Document{Phase: record.Running, Candidates: []record.Candidate{{Number: 1, Agent: "fix", State: candidate.Done, Outcome: candidate.Unmet, Usage: usage}, {Number: 2, Agent: "fix", State: candidate.Working}}}, false)
+	half := made(dead, record.Document{Phase: record.Running, Candidates: []record.Candidate{{Number: 1, Agent: "fix", State: candidate.Done, Outcome: candidate.Unmet, Usage: usage}, {Number: 2, Agent: "fix", State: candidate.Working, Rounds: 1}, {Number: 3, Agent: "fix", State: candidate.Queued}}}, false)
 	stray := made(dead, record.Document{Phase: record.Running}, false)
 	for seq, run := range map[int]string{0: over, 1: half, 2: "0000000000"} {
 		if err := s.state.begin(seq, run, noon); err != nil {
