@@ -90,6 +90,8 @@ func importJSON(data []byte) (entries []Imported, notices []string, err error) {
 		switch servers, isObject := top.values[key].(object); {
 		case key == "inputs":
 			notices = append(notices, "inputs: nobody is asked for values here: write them into the entries")
+		case key == "projects":
+			notices = append(notices, "projects: servers of single projects are left: import the .mcp.json of each")
 		case key != "mcpServers" && key != "servers":
 		case !isObject:
 			return nil, nil, fmt.Errorf("%s is not an object", key)

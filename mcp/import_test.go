@@ -24,15 +24,19 @@ func imported(t *testing.T, name, text string) (map[string]Imported, []string) {
 }
 
 func TestImportClaude(t *testing.T) {
-	all, _ := imported(t, ".mcp.json", `{
+	all, notices := imported(t, ".mcp.json", `{
   "mcpServers": {
     "files": {"command": "npx", "args": ["-y", "p"], "env": {"LEVEL": "info", "PORT": 80, "T": "${TOKEN:-`+secret+`}", "U": null}, "cwd": "/x", "disabled": true, "alwaysAllow": ["a"]},
     "web": {"type": "http", "url": "https://h/mcp", "headers": {"Authorization": "Bearer ${T}", "X": "1"}},
     "gem": {"httpUrl": "https://h/g"},
     "listed": {"type": "local", "command": ["node", "x.js"], "environment": {"A": "b"}}
   },
+  "projects": {"/p": {"mcpServers": {"of-a-project": {"command": "x"}}}},
   "other": 1
 }`)
+	if len(notices) != 1 || !strings.HasPrefix(notices[0], "projects: servers of single projects are left") {
+		t.Errorf("notices: %q", notices)
+	}
 	for name, want := range map[string]struct {
 		server Server
 		notes  []string

@@ -150,6 +150,9 @@ func TestToolsSayWhatTheyChange(t *testing.T) {
 	readOnly := map[string]bool{}
 	for _, tool := range listed.Tools {
 		readOnly[tool.Name] = *tool.Annotations.ReadOnlyHint
+		if *tool.Annotations.DestructiveHint != (tool.Name == "adopt") {
+			t.Errorf("%s: destructive %v", tool.Name, *tool.Annotations.DestructiveHint)
+		}
 	}
 	want := map[string]bool{"best_of_n": false, "run_status": true, "compare_candidates": true, "adopt": false}
 	for name, ro := range want {

@@ -16,12 +16,13 @@ import (
 type tool struct {
 	name, title, description, schema string
 	readOnly, idempotent             bool
+	destructive                      bool // it changes or deletes files of the work tree
 	call                             func(s *service, ctx context.Context, args json.RawMessage, progress Progress) (Answer, error)
 }
 
 func (t tool) annotations() wire.ToolAnnotation {
-	destructive, open := false, false
-	return wire.ToolAnnotation{Title: t.title, ReadOnlyHint: &t.readOnly, DestructiveHint: &destructive, IdempotentHint: &t.idempotent, OpenWorldHint: &open}
+	open := false
+	return wire.ToolAnnotation{Title: t.title, ReadOnlyHint: &t.readOnly, DestructiveHint: &t.destructive, IdempotentHint: &t.idempotent, OpenWorldHint: &open}
 }
 
 const runSchema = `{"type":"object","properties":{"run":{"type":"string","description":"a run's id, or last","default":"last"}},"additionalProperties":false}`
@@ -62,7 +63,7 @@ func (s *service) tools() []tool {
 			call:        aboutRun(Orchestrator.Compare),
 		},
 		{
-			name: "adopt", title: "Adopt a candidate's change",
+			name: "adopt", title: "Adopt a candidate's change", destructive: true,
 			description: "Takes the winner's change, or another met candidate's, into the work tree or onto a new branch. Refuses a candidate that was not met. Needs a token that only a person sees: call it without one first.",
 			schema: `{"type":"object","required":["run"],"additionalProperties":false,"properties":{
 "run":{"type":"string","description":"a run's id, or last"},

@@ -70,7 +70,10 @@ func (a *app) runMCPGrant(ctx context.Context, name string, o grantOptions, conn
 		return err
 	}
 	d, err := connect(ctx, e.Server)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil: // the server is not to blame
+		return fmt.Errorf("the MCP server %q was not asked to its end, and nothing was changed: %w", name, context.Cause(ctx))
+	case err != nil:
 		return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("the MCP server %q did not say what it offers, and nothing was changed: %w", name, err)}
 	}
 	return a.decideGrant(s, e, d)

@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/quick"
 	"time"
@@ -39,6 +41,30 @@ func declares(names ...string) handshake {
 			d.Tools = append(d.Tools, mcp.Tool{Name: n, InputSchema: []byte(`{}`)})
 		}
 		return d, nil
+	}
+}
+
+// Somebody who does not wait any longer is interrupted; the server did not fail.
+func TestGrantIsInterrupted(t *testing.T) {
+	a, file, _, _ := operator(t, oneServer)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	err := a.runMCPGrant(ctx, "s", grantOptions{}, func(context.Context, mcp.Server) (mcp.Declared, error) {
+		cancel(orchestrator.ErrInterrupted)
+		return mcp.Declared{}, errors.New("context canceled")
+	})
+	text, readErr := os.ReadFile(file)
+	if exitStatus(err) != orchestrator.ExitInterrupted || readErr != nil || string(text) != oneServer {
+		t.Errorf("%v: %d, %q, %v", err, exitStatus(err), text, readErr)
+	}
+}
+
+// A disk or a file system that fails is no misuse.
+func TestFailuresOfTheMachine(t *testing.T) {
+	for _, no := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EACCES} {
+		err := mcpError(fmt.Errorf("write mcp.toml: %w", &os.PathError{Op: "write", Path: "p", Err: no}))
+		if exitStatus(err) != orchestrator.ExitInfrastructure {
+			t.Errorf("%v: %d", err, exitStatus(err))
+		}
 	}
 }
 

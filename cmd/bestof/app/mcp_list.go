@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"syscall"
@@ -41,8 +40,10 @@ func mcpError(err error) error {
 		return nil
 	case errors.Is(err, store.ErrChanged):
 		return statusError{orchestrator.ExitRefused, err}
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOSPC):
-		return err
+	}
+	var system syscall.Errno
+	if errors.As(err, &system) {
+		return statusError{orchestrator.ExitInfrastructure, err}
 	}
 	return usageError{err}
 }
