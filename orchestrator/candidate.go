@@ -370,7 +370,7 @@ func (l *life) enter(s candidate.State) {
 		panic(err) // the table and this file disagree
 	}
 	l.state = next
-	l.record(l.index, func(c *record.Candidate) { c.State = next })
+	l.soon(func(c *record.Candidate) { c.State = next })
 	l.show(l.index)
 }
 
@@ -379,12 +379,9 @@ func (t *turn) record(i int, change func(*record.Candidate)) {
 	t.update(func(d *record.Document) { change(&d.Candidates[i]) })
 }
 
-// soon changes the record of the candidate; it is written with what comes next,
-// which is not long in coming: its next state.
+// soon changes the record of the candidate, see turn.soon.
 func (l *life) soon(change func(*record.Candidate)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	change(&l.doc.Candidates[l.index])
+	l.turn.soon(func(d *record.Document) { change(&d.Candidates[l.index]) })
 }
 
 // show publishes where candidate i is.

@@ -166,7 +166,8 @@ type turn struct {
 	doc   record.Document
 	seq   int64
 	began time.Time
-	fault error // of the record: writing it failed
+	fault error       // of the record: writing it failed
+	later *time.Timer // writes what soon changed; nil when all is written, or is not written any more
 
 	watching sync.Once
 	watched  []witness // what tamper findings compare
@@ -538,6 +539,7 @@ func (t *turn) finish(ctx context.Context, end *ending) (record.Document, error)
 		d.Revision = Revise(*d)
 	}
 	d.Phase, d.Finished, d.DurationMS, d.Owner = record.Finished, &now, now.Sub(t.began).Milliseconds(), nil
+	t.written()
 	t.mu.Unlock()
 	if d.Winner != nil {
 		t.propose(context.WithoutCancel(ctx), *d.Winner)
@@ -583,9 +585,47 @@ func (t *turn) update(change func(*record.Document)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	change(&t.doc)
+	t.write()
+}
+
+// write writes the document down. t.mu is held.
+func (t *turn) write() {
+	t.written()
 	if err := t.Record.Document(t.doc, false); err != nil {
 		t.failed(err)
 	}
+}
+
+// written says that nothing waits to be written. t.mu is held.
+func (t *turn) written() {
+	if t.later != nil {
+		t.later.Stop()
+		t.later = nil
+	}
+}
+
+// shortly is how long a change may be in memory alone on which nothing rests but
+// what others see.
+const shortly = 100 * time.Millisecond
+
+// soon changes the document; it is written shortly, or with what comes before
+// that.
+func (t *turn) soon(change func(*record.Document)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	change(&t.doc)
+	if t.later != nil {
+		return
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(shortly, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.later == timer { // it was not written meanwhile
+			t.write()
+		}
+	})
+	t.later = timer
 }
 
 // failed notes that the record cannot be kept, and ends the run: what is not
