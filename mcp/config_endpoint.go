@@ -28,7 +28,7 @@ func (s Server) Endpoint() string {
 		words = append(words, known.String(hideInArg(before, arg)))
 	}
 	for i, w := range words {
-		words[i] = quotedWord(w)
+		words[i] = QuotedWord(w)
 	}
 	return strings.Join(words, " ")
 }
@@ -135,9 +135,9 @@ func longEnough(values []string) []string {
 	return slices.DeleteFunc(values, func(v string) bool { return len(v) < shortest })
 }
 
-// quotedWord writes a word as a shell would take it for one, so that a person
+// QuotedWord writes a word as a shell would take it for one, so that a person
 // sees where it begins and ends and can copy it.
-func quotedWord(w string) string {
+func QuotedWord(w string) string {
 	special := func(r rune) bool {
 		return r < 0x80 && !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_@%+=:,./-", r))
 	}

@@ -240,7 +240,7 @@ func (e Entry) Withheld() string {
 }
 
 func (e Entry) remedy() string {
-	return fmt.Sprintf("`bestof mcp grant %s` shows it", quotedWord(e.Name))
+	return fmt.Sprintf("`bestof mcp grant %s` shows it", QuotedWord(e.Name))
 }
 
 // A WithheldTool is one that may not be called, and why.

@@ -16,6 +16,8 @@ import (
 // without a person as long as it can. It reads the store each time, so a login
 // or logout of another process counts at once. It may be used concurrently.
 type Source struct {
+	Notice func(string) // one line for the operator; may be nil, set before the first use
+
 	store *Store
 	now   func() time.Time
 	save  func(record) error
@@ -158,11 +160,22 @@ func (s *Source) exchange(ctx context.Context, server mcp.Server, old string) (s
 	}
 	r.take(a, s.now())
 	if err := s.save(r); err != nil {
-		s.mu.Lock()
-		s.unsaved[s.store.path(server.Name, server.URL, "")] = r
-		s.mu.Unlock()
+		s.keep(r, err)
 	}
 	return r.Access, nil
+}
+
+// keep has the new tokens of a login here as long as this process lives. The
+// stored ones may be good for nothing any more, which is said once.
+func (s *Source) keep(r record, why error) {
+	s.mu.Lock()
+	key := s.store.path(r.Name, r.URL, "")
+	_, told := s.unsaved[key]
+	s.unsaved[key] = r
+	s.mu.Unlock()
+	if !told && s.Notice != nil {
+		s.Notice(fmt.Sprintf("the new tokens of %q cannot be stored, so you may have to log in again (`bestof mcp login %s`): %v", r.Name, mcp.QuotedWord(r.Name), why))
+	}
 }
 
 // take puts new tokens into a login. A refresh token that is not replaced

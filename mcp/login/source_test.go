@@ -224,12 +224,17 @@ func TestNewTokensSurviveAFullDisk(t *testing.T) {
 	source := s.source()
 	s.now = s.now.Add(time.Hour)
 	source.save = func(record) error { return syscall.ENOSPC }
+	var told []string
+	source.Notice = func(line string) { told = append(told, line) }
 	first := s.token(source)
 	s.now = s.now.Add(time.Hour)
 	second := s.token(source)
 	source.save = s.store.put
 	if !s.Good(first) || !s.Good(second) || first == second {
 		t.Errorf("%q, then %q", first, second)
+	}
+	if len(told) != 1 || !strings.Contains(told[0], "cannot be stored, so you may have to log in again") || !strings.Contains(told[0], "no space left") {
+		t.Errorf("the operator was told %q", told)
 	}
 	// Somebody logs in again: that counts.
 	s.now = s.now.Add(time.Second)

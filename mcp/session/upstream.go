@@ -53,7 +53,7 @@ const (
 	maxReason   = 500
 	loginHold   = 30 * time.Second // so that calls do not hammer a token endpoint
 	maxSilent   = 3                // calls in a row without a word, until a server counts as hung
-	loginAdvice = "log in with `bestof mcp login`"
+	loginAdvice = "log in with `bestof mcp login %s`"
 )
 
 func cleaned(s string) string { return term.Clean(s, maxReason).String() }
@@ -231,7 +231,7 @@ func noAnswer(err error) bool {
 func (u *upstream) lock(why string, x *exchange) *mcp.CallError {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	why += ": " + loginAdvice + " " + u.server.Name
+	why += ": " + fmt.Sprintf(loginAdvice, mcp.QuotedWord(u.server.Name))
 	if x.status.Load() == http.StatusUnauthorized {
 		u.locked = u.o.Now().Add(loginHold)
 		u.reason = why

@@ -383,7 +383,7 @@ func TestTokens(t *testing.T) {
 
 	w.set("expired", "also expired")
 	_, e := call(s, "site", "echo", "")
-	wantFailure(t, e, mcp.NeedsLogin, false, "HTTP status 401 and wants a login: log in with `bestof mcp login` site")
+	wantFailure(t, e, mcp.NeedsLogin, false, "HTTP status 401 and wants a login: log in with `bestof mcp login site`")
 	if len(w.refusals) != 1 {
 		t.Errorf("refused: %+v", w.refusals)
 	}

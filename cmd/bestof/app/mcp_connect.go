@@ -33,7 +33,7 @@ func (a *app) mcpHandshake(ctx context.Context, server mcp.Server) (mcp.Declared
 	defer s.Close()
 	for _, f := range s.Failed() {
 		if f.NeedsLogin {
-			return mcp.Declared{}, fmt.Errorf("it wants a login: run `bestof mcp login %s` first", server.Name)
+			return mcp.Declared{}, fmt.Errorf("it wants a login: run `bestof mcp login %s` first", mcp.QuotedWord(server.Name))
 		}
 		return mcp.Declared{}, errors.New(f.Words())
 	}

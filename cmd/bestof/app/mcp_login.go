@@ -46,7 +46,9 @@ func (a *app) mcpTokens() mcpsession.Tokens {
 	if err != nil {
 		return nil
 	}
-	return login.NewSource(login.NewStore(home), time.Now)
+	source := login.NewSource(login.NewStore(home), time.Now)
+	source.Notice = func(line string) { a.warn("%s", line) }
+	return source
 }
 
 func (a *app) mcpLoginCommand() *cobra.Command {
@@ -117,7 +119,7 @@ func (a *app) runMCPLogin(ctx context.Context, o mcpLoginOptions, name string) e
 		fmt.Fprintf(a.Out, "the login ends at %s\n", sum.Expires.Local().Format("2006-01-02 15:04"))
 	}
 	if !entry.Server.Usable() {
-		fmt.Fprintf(a.Out, "it is withheld until `bestof mcp grant %s`\n", term.Clean(name, 0))
+		fmt.Fprintf(a.Out, "it is withheld until `bestof mcp grant %s`\n", term.Clean(mcp.QuotedWord(name), 0))
 	}
 	return nil
 }

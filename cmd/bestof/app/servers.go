@@ -38,7 +38,7 @@ func (a *app) servers(s *site, asked string) (*orchestrator.Servers, error) {
 			e := entries[i]
 			switch reason := e.Withheld(); {
 			case !e.CandidateSafe:
-				return nil, usagef("--mcp: the server %s is not marked candidate_safe: `bestof mcp candidate-safe %s` says that candidates may share it", name, name)
+				return nil, usagef("--mcp: the server %s is not marked candidate_safe: `bestof mcp candidate-safe %s` says that candidates may share it", name, mcp.QuotedWord(name))
 			case reason != "":
 				return nil, refusedf("--mcp: the server %s is withheld: %s", name, reason)
 			}
