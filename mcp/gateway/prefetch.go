@@ -16,8 +16,8 @@ import (
 
 // Prefetched is what was gathered once, before the candidates start.
 type Prefetched struct {
-	Text     string // the same for every candidate; "" when there is nothing to tell
-	Called   []string
+	Text     string            // the same for every candidate; "" when there is nothing to tell
+	Called   []string          // not those that a hook refused; sorted
 	Failures []PrefetchFailure // sorted by tool
 }
 
@@ -94,7 +94,7 @@ func (g *Gateway) Prefetch(ctx context.Context) Prefetched {
 
 func (g *Gateway) gather(ctx context.Context) Prefetched {
 	names := g.surface.inputless()
-	p := Prefetched{Called: names}
+	p := Prefetched{Called: []string{}}
 	if !g.enter() {
 		return Prefetched{}
 	}
@@ -116,6 +116,9 @@ func (g *Gateway) gather(ctx context.Context) Prefetched {
 	calls.Wait()
 	var sections []section
 	for i, name := range names {
+		if e := outcomes[i].err; e == nil || e.Kind != mcp.Withheld || e.Sent {
+			p.Called = append(p.Called, name)
+		}
 		s := section{tool: name, text: Render(outcomes[i].result)}
 		if why := failed(outcomes[i], s.text); why != "" {
 			p.Failures = append(p.Failures, PrefetchFailure{Tool: name, Reason: why})
