@@ -225,7 +225,7 @@ func (a *app) batchReport(name, page string, seed uint64) (err error) {
 			return err
 		}
 		if err := atomicfile.Write(at, out.Bytes(), 0o644); err != nil {
-			return usagef("write the report: %w", err)
+			return usagef("write the report to %s: %w", at, pathless(err))
 		}
 	}
 	if a.json {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -180,19 +181,28 @@ func pairOf(doc record.Document, args []string) ([][2]int, error) {
 	return [][2]int{{from, to}}, err
 }
 
+// pathless is an error without the path that it names: that of a file which is
+// there only until the right one is.
+func pathless(err error) error {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
 // writePage writes the page beside its name first, so that a page that is
 // there is whole.
 func (a *app) writePage(name string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".bestof-*.html")
 	if err != nil {
-		return usagef("write the page: %w", err)
+		return usagef("write the page to %s: %w", name, pathless(err))
 	}
 	err = errors.Join(write(f), f.Chmod(0o644), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), name)
 	}
 	if err != nil {
-		return errors.Join(usagef("write the page: %w", err), os.Remove(f.Name()))
+		return errors.Join(usagef("write the page to %s: %w", name, pathless(err)), os.Remove(f.Name()))
 	}
 	a.warn("wrote %s", name)
 	return nil

@@ -5,8 +5,10 @@ import (
 	"io"
 	"iter"
 
+	"github.com/bestof-dev/bestof/candidate"
 	"github.com/bestof-dev/bestof/internal/term"
 	"github.com/bestof-dev/bestof/orchestrator/compare"
+	"github.com/bestof-dev/bestof/orchestrator/record"
 )
 
 // Limits of the tasks that are listed. The JSON has all.
@@ -47,8 +49,11 @@ func batchResult(t compare.BatchTask) (string, style) {
 
 func batchCell(t compare.BatchTask, c compare.BatchCell) string {
 	text := string(c.Outcome)
-	if text == "" {
+	switch {
+	case text == "":
 		text = "unfinished"
+	case c.Outcome == candidate.Cancelled && c.Detail == record.NotStarted:
+		text = "not begun" // its task is invalid, or over
 	}
 	if c.Change > 0 {
 		text += " " + variantLetter(c.Change)
