@@ -3,20 +3,31 @@
 package atomicfile
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Write replaces the file at path. The content and the name are on the disk
-// when it returns.
+// when it returns. What a process that was killed in a Write left in the
+// directory is removed.
 func Write(path string, data []byte, perm os.FileMode) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+	removeStale(filepath.Dir(path))
+	f, err := create(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
 			os.Remove(f.Name())
+		}
+		if cerr := f.Close(); err == nil { // not before the rename: it ends the lock
+			err = cerr
 		}
 	}()
 	_, err = f.Write(data)
@@ -26,9 +37,6 @@ func Write(path string, data []byte, perm os.FileMode) (err error) {
 	if err == nil {
 		err = f.Sync()
 	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}
@@ -37,6 +45,59 @@ func Write(path string, data []byte, perm os.FileMode) (err error) {
 	}
 	return err
 }
+
+// temporary begins the names of what is being written.
+const temporary = ".tmp-bestof-"
+
+// create makes a temporary in dir that is locked until it is closed, so however
+// this process ends. On a file system without locks it has none, and nobody
+// can take it for stale.
+func create(dir string) (*os.File, error) {
+	for range 100 {
+		f, err := os.CreateTemp(dir, temporary+"*")
+		if err != nil {
+			return nil, err
+		}
+		locked := lock(f)
+		if _, err := os.Lstat(f.Name()); !errors.Is(locked, unix.EWOULDBLOCK) && !errors.Is(err, fs.ErrNotExist) {
+			return f, nil
+		}
+		os.Remove(f.Name()) // somebody took it for stale before it was locked
+		f.Close()
+	}
+	return nil, fmt.Errorf("write in %s: another process locks or removes what is being written: end it", dir)
+}
+
+// removeStale removes the temporaries in dir that nobody is writing. It looks
+// at so many names only.
+func removeStale(dir string) {
+	const most = 10_000
+	d, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	entries, _ := d.ReadDir(most)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), temporary) || !e.Type().IsRegular() {
+			continue
+		}
+		f, err := os.OpenFile(filepath.Join(dir, e.Name()), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		if err != nil {
+			continue
+		}
+		held, err := f.Stat()
+		if err == nil {
+			err = lock(f)
+		}
+		if there, lerr := os.Lstat(f.Name()); err == nil && lerr == nil && os.SameFile(held, there) {
+			os.Remove(f.Name())
+		}
+		f.Close()
+	}
+}
+
+func lock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
 
 // SyncDir makes the names in a directory durable.
 func SyncDir(dir string) error {
