@@ -332,10 +332,17 @@ type announced struct {
 }
 
 type changesObject struct {
-	Endpoint []string            `json:"endpoint"`
-	Added    []string            `json:"added"`
-	Removed  []string            `json:"removed"`
-	Changed  map[string][]string `json:"changed"` // parts by tool
+	Endpoint []string                          `json:"endpoint"`
+	Where    *beforeAfter                      `json:"where"` // both endpoints, as people may see them; null if none changed
+	Added    []string                          `json:"added"`
+	Removed  []string                          `json:"removed"`
+	Changed  map[string][]string               `json:"changed"` // parts by tool
+	Texts    map[string]map[string]beforeAfter `json:"texts"`   // by tool and part
+}
+
+type beforeAfter struct {
+	Before string `json:"before"`
+	After  string `json:"after"`
 }
 
 // grantJSON is the document of a review that ends with a yes.
@@ -345,12 +352,25 @@ func grantJSON(e mcp.Entry, d mcp.Declared, print mcp.Print, c *mcp.Changes) gra
 		Tools: append([]mcp.Tool{}, d.Tools...), Fingerprint: print.Digest(),
 	}
 	if c != nil {
-		doc.Changes = &changesObject{append([]string{}, c.Endpoint...), append([]string{}, c.Added...), append([]string{}, c.Removed...), map[string][]string{}}
-		for _, t := range c.Changed {
-			for _, p := range t.Parts {
-				doc.Changes.Changed[t.Name] = append(doc.Changes.Changed[t.Name], p.Part)
-			}
-		}
+		doc.Changes = changesJSON(*c)
 	}
 	return doc
+}
+
+func changesJSON(c mcp.Changes) *changesObject {
+	o := &changesObject{
+		Endpoint: append([]string{}, c.Endpoint...), Added: append([]string{}, c.Added...), Removed: append([]string{}, c.Removed...),
+		Changed: map[string][]string{}, Texts: map[string]map[string]beforeAfter{},
+	}
+	if len(c.Endpoint) > 0 {
+		o.Where = &beforeAfter{c.Before, c.After}
+	}
+	for _, t := range c.Changed {
+		o.Texts[t.Name] = map[string]beforeAfter{}
+		for _, p := range t.Parts {
+			o.Changed[t.Name] = append(o.Changed[t.Name], p.Part)
+			o.Texts[t.Name][p.Part] = beforeAfter{p.Before, p.After}
+		}
+	}
+	return o
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -127,6 +128,53 @@ func TestGrantTwice(t *testing.T) {
 	}
 	if err := a.runMCPGrant(t.Context(), "s", grantOptions{}, declares("u", "new")); exitStatus(err) != orchestrator.ExitRefused {
 		t.Error(err)
+	}
+}
+
+// The document has what changed before and after, whole but for what is hidden.
+func TestGrantDocumentHasBeforeAndAfter(t *testing.T) {
+	const first, second = "first-first-first", "second-second-second"
+	a, file, out, errs := operator(t, strings.Replace(oneServer, "granted", `args = ["--token", "`+first+"\"]\ngranted", 1))
+	a.json = true
+	says := func(text string) handshake {
+		return func(_ context.Context, s mcp.Server) (mcp.Declared, error) {
+			return mcp.Declared{Server: s, Tools: []mcp.Tool{{Name: "t", Description: text, InputSchema: []byte(`{}`)}}}, nil
+		}
+	}
+	grant := func(text string) *changesObject {
+		t.Helper()
+		out.Reset()
+		if err := a.runMCPGrant(t.Context(), "s", grantOptions{}, says(text)); err != nil {
+			t.Fatal(err)
+		}
+		var doc grantDocument
+		if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
+			t.Fatal(err)
+		}
+		for _, secret := range []string{first, second, "\u202e"} {
+			if strings.Contains(out.String()+errs.String(), secret) {
+				t.Errorf("%q is told: %s%s", secret, out, errs)
+			}
+		}
+		return doc.Changes
+	}
+	long := strings.Repeat("same ", 1000)
+	if c := grant(long + "old\u202e"); c != nil {
+		t.Errorf("the first time: %+v", c)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(oneServer, "granted", `args = ["--token", "`+second+"\", \"more\"]\ngranted", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := &changesObject{
+		Endpoint: []string{"args"}, Where: &beforeAfter{"x --token …", "x --token … more"}, Added: []string{}, Removed: []string{},
+		Changed: map[string][]string{"t": {"description"}},
+		Texts:   map[string]map[string]beforeAfter{"t": {"description": {long + "old\u202e", long + "new"}}},
+	}
+	if c := grant(long + "new"); !reflect.DeepEqual(c, want) {
+		t.Errorf("%+v", c)
+	}
+	if c := grant(long + "new"); c == nil || c.Where != nil || len(c.Texts) != 0 {
+		t.Errorf("what did not change: %+v", c)
 	}
 }
 
