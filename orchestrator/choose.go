@@ -154,7 +154,7 @@ func judged(c record.Candidate) (candidate.Outcome, string) {
 	case judge.Met:
 		return candidate.Met, ""
 	case judge.Unmet:
-		return candidate.Unmet, strings.Join(append(causes(*c.Verdict), flakes(last)...), "; ")
+		return candidate.Unmet, strings.Join(slices.Concat(causes(*c.Verdict), notPassed(last), flakes(last)), "; ")
 	default:
 		return candidate.Undecided, strings.Join(undecidedCauses(c), "; ")
 	}
@@ -178,6 +178,25 @@ func causes(v judge.Verdict) []string {
 		for _, f := range r.Findings {
 			if words := compare.Words(f); !slices.Contains(out, words) {
 				out = append(out, words)
+			}
+		}
+	}
+	return out
+}
+
+// notPassed names the first of the named tests that did not pass.
+func notPassed(evidence []record.Evidence) []string {
+	var out []string
+	for _, e := range evidence {
+		if e.Plugin != named || e.Tests == nil {
+			continue
+		}
+		for _, l := range []struct {
+			ids   []bytestring.String
+			words string
+		}{{e.Tests.Failed, "did not pass"}, {e.Tests.Missing, "not reported"}} {
+			if len(l.ids) > 0 {
+				out = append(out, l.words+": "+wire.Line(firstFew(texts(l.ids)), 1000))
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/bestof-dev/bestof/candidate"
 	"github.com/bestof-dev/bestof/candidate/sandbox"
 	"github.com/bestof-dev/bestof/candidate/sandbox/fake"
+	"github.com/bestof-dev/bestof/internal/bytestring"
 	"github.com/bestof-dev/bestof/internal/testreport"
 	"github.com/bestof-dev/bestof/judge"
 	"github.com/bestof-dev/bestof/orchestrator/record"
@@ -102,6 +103,14 @@ func TestHazardsHiddenTests(t *testing.T) {
 	want := []candidate.Outcome{candidate.Met, candidate.Unmet, candidate.Unmet, candidate.Met}
 	if got := outcomes(doc); !slices.Equal(got, want) || doc.Baseline.Status != string(wire.Failed) {
 		t.Errorf("outcomes %v, want %v; baseline %+v", got, want, doc.Baseline)
+	}
+	for what, got := range map[string]*record.Tests{"the base": doc.Baseline.Tests, "one that fails": doc.Candidates[1].Evidence[0].Tests} {
+		if got == nil || !slices.Equal(got.Failed, []bytestring.String{"same"}) || !slices.Equal(got.Passed, []bytestring.String{"other"}) {
+			t.Errorf("the tests of %s are %+v", what, got)
+		}
+	}
+	if why := doc.Candidates[1].Detail; !strings.HasSuffix(why, "; did not pass: same") {
+		t.Errorf("the detail is %q", why)
 	}
 	if saw.Load() > 0 {
 		t.Errorf("candidates saw hidden tests %d times", saw.Load())

@@ -216,6 +216,22 @@ func (n *Named) tests(res sandbox.Result) map[string]record.TestStatus {
 	return seen
 }
 
+// onBase is what each named test did on the base; nil when that is not known.
+func (n *Named) onBase() map[string]record.TestStatus {
+	if n == nil {
+		return nil
+	}
+	words := map[testreport.Status]record.TestStatus{
+		testreport.Missing: record.TestMissing, testreport.Passed: record.TestPassed, testreport.Expected: record.TestPassed,
+		testreport.Skipped: record.TestSkipped, testreport.Failed: record.TestFailed, testreport.Error: record.TestFailed,
+	}
+	seen := map[string]record.TestStatus{}
+	for id, s := range n.base {
+		seen[id] = words[s]
+	}
+	return seen
+}
+
 // namedPlugin runs the test in the shadow that it is given, and reads its
 // report here: nothing of ours is where the candidate's code runs.
 func (t *turn) namedPlugin() Plugin {

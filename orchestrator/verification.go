@@ -55,7 +55,9 @@ func (t *turn) measureBaseline(ctx context.Context) *ending {
 			base.Status, base.Reason, base.ExitCode = string(seen.Status), seen.Reason, seen.ExitCode
 			base.DurationMS = res.Duration.Milliseconds()
 			base.OutputTail = t.tailOf(res)
-			base.Tests = t.testsOf(seen.Results)
+			if base.Tests = t.testsOf(seen.Results); base.Tests == nil {
+				base.Tests = record.ListTests(t.Named.onBase())
+			}
 		} else if string(seen.Status) != base.Status {
 			base.Flaky, base.Reason = true, fmt.Sprintf("the test is flaky on the untouched base: %s and %s in %d runs", base.Status, seen.Status, i+1)
 			base.Status = string(wire.Unobserved)
