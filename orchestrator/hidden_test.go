@@ -125,6 +125,13 @@ func TestHazardsHiddenTests(t *testing.T) {
 	}
 
 	s = newStage(t, sb, "fix")
+	s.cfg.Hidden, s.cfg.Named = Hidden{Patch: []byte(hiddenPatch)}, &Named{Fail: []string{"same", "sane"}, Read: readOK}
+	warned := func(line string) bool { return strings.Contains(line, "without a word of sane: ") }
+	if doc := s.run(t); doc.Candidates[0].Outcome != candidate.Unmet || !strings.HasSuffix(doc.Candidates[0].Detail, "; not reported: sane") || !slices.ContainsFunc(doc.Notices, warned) {
+		t.Errorf("a name that is wrong: %+v, %q", doc.Candidates[0], doc.Notices)
+	}
+
+	s = newStage(t, sb, "fix")
 	s.cfg.Hidden = Hidden{Patch: []byte("diff --git a/value b/value\n--- a/value\n+++ b/value\n@@ -1 +1 @@\n-other\n+x\n")}
 	if doc := s.run(t); doc.ExitCode != ExitUsage || doc.AnyStarted() || !strings.Contains(doc.Reason, "value: hunk 1") {
 		t.Errorf("a patch that does not fit: %d, %s", doc.ExitCode, doc.Reason)

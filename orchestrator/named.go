@@ -216,6 +216,18 @@ func (n *Named) tests(res sandbox.Result) map[string]record.TestStatus {
 	return seen
 }
 
+// unseen are the tests that should fail on the base, and of which its report says
+// nothing.
+func (n *Named) unseen() []string {
+	var ids []string
+	for _, id := range n.Fail {
+		if n.base[id] == testreport.Missing {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // onBase is what each named test did on the base; nil when that is not known.
 func (n *Named) onBase() map[string]record.TestStatus {
 	if n == nil {

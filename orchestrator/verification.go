@@ -67,6 +67,11 @@ func (t *turn) measureBaseline(ctx context.Context) *ending {
 		}
 	}
 	if base.Status != string(wire.Unobserved) {
+		if t.Named != nil {
+			if ids := t.Named.unseen(); len(ids) > 0 {
+				t.notice("the test failed on the base without a word of %s: taken to fail there, but a name that is wrong is one that nobody can pass", wire.Line(firstFew(ids), 1000))
+			}
+		}
 		if err := t.tryOneByOne(ctx); err != nil && ctx.Err() == nil {
 			return ended(ExitInfrastructure, "run the test on the base: %v", err)
 		}
