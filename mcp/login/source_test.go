@@ -217,6 +217,17 @@ func TestMoreScopesAreAskedForAtTheNextLogin(t *testing.T) {
 	}
 }
 
+// The command that is named can be pasted.
+func TestWhatCannotBeStoredNamesOneCommand(t *testing.T) {
+	told := ""
+	source := NewSource(NewStore(t.TempDir()), time.Now)
+	source.Notice = func(line string) { told += line }
+	source.keep(record{Name: "shop;ls"}, syscall.EDQUOT)
+	if !strings.Contains(told, "(`bestof mcp login 'shop;ls'`): disk quota exceeded") {
+		t.Errorf("the operator was told %q", told)
+	}
+}
+
 // A rotated token that cannot be written is still used: the old one is spent.
 func TestNewTokensSurviveAFullDisk(t *testing.T) {
 	s := start(t, logintest.Faults{})

@@ -365,6 +365,21 @@ func (w *wallet) set(token, next string) {
 	w.token, w.next, w.refusals = token, next, nil
 }
 
+// The command that a refusal names can be pasted.
+func TestTheLoginAdviceIsOneCommand(t *testing.T) {
+	web := newSite(t)
+	web.token = "new"
+	w := &wallet{token: "new"}
+	o := patient()
+	o.Tokens = w
+	server := web.server(nil)
+	server.Name = "shop;ls"
+	s := up(t, o, server)
+	w.set("expired", "also expired")
+	_, e := call(s, server.Name, "echo", "")
+	wantFailure(t, e, mcp.NeedsLogin, false, "log in with `bestof mcp login 'shop;ls'`")
+}
+
 func TestTokens(t *testing.T) {
 	web := newSite(t)
 	web.token = "new"
