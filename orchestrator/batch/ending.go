@@ -48,6 +48,8 @@ func endingOf(doc record.Document) ending {
 		return ending{endInfrastructure, Pending, 0, infrastructureReason(doc)}
 	case has(candidate.Cancelled) && !stopped:
 		return ending{endInterrupted, Pending, 0, cutReason(doc)}
+	case doc.Withheld != "" && slices.Contains([]int{orchestrator.ExitTimedOut, orchestrator.ExitOverBudget, orchestrator.ExitInterrupted}, doc.ExitCode):
+		return ending{endInterrupted, Pending, 0, doc.Reason} // between its last candidate and the judge
 	case (doc.ExitCode == orchestrator.ExitInfrastructure || has(candidate.Infrastructure)) && !stopped:
 		return ending{endInfrastructure, Pending, 0, infrastructureReason(doc)}
 	case won:

@@ -150,6 +150,8 @@ func TestEnding(t *testing.T) {
 	refused[1].Detail = record.NotStarted
 	cut := doc(7, nil, "all", c(candidate.Met, candidate.Cancelled))
 	cut.Withheld = "r"
+	late := doc(5, nil, "all", c(candidate.Met, candidate.Unmet))
+	late.Withheld = "r"
 	dead := doc(130, nil, "all", c(candidate.Met, candidate.Cancelled))
 	dead.Phase = record.Interrupted
 	for name, x := range map[string]struct {
@@ -172,6 +174,7 @@ func TestEnding(t *testing.T) {
 		"host, some":      {doc(0, &one, "all", c(candidate.Met, candidate.Infrastructure)), ending{endInfrastructure, Pending, 0, "c2: d"}, 1},
 		"host, all":       {doc(7, nil, "all", nil), ending{endInfrastructure, Pending, 0, "r"}, 0},
 		"budget":          {doc(5, nil, "all", c(candidate.Cancelled)), ending{endInterrupted, Pending, 0, "r"}, 0},
+		"not judged":      {late, ending{endInterrupted, Pending, 0, "r"}, 2},
 		"cheated":         {doc(3, nil, "all", c(candidate.Tampered, candidate.Escaped)), ending{endJudged, Done, 0, "r"}, 2},
 	} {
 		if got := endingOf(x.doc); got != x.want {
