@@ -31,10 +31,13 @@ type site struct {
 	stop     chan struct{}
 	late     chan struct{}
 	other    string // where it redirects to
+
+	refuse  sync.Once
+	refused chan struct{} // closed when a request of its own was refused
 }
 
 func newSite(t *testing.T) *site {
-	s := &site{stop: make(chan struct{}), late: make(chan struct{})}
+	s := &site{stop: make(chan struct{}), late: make(chan struct{}), refused: make(chan struct{})}
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(func() {
 		close(s.stop)
@@ -69,6 +72,9 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="https://example.com/m"`)
 		http.Error(w, "who are you?", http.StatusUnauthorized)
 		return
+	}
+	if strings.Contains(string(body), "-32601") {
+		s.refuse.Do(func() { close(s.refused) })
 	}
 	var m message
 	if r.Method != http.MethodPost || json.Unmarshal(body, &m) != nil {
@@ -180,6 +186,10 @@ func (s *site) call(w http.ResponseWriter, r *http.Request, m message) {
 		for range 200 {
 			event(w, object{"id": "s1", "method": "sampling/createMessage", "params": object{}})
 		}
+		select { // the client has nobody to answer for when the call is over
+		case <-s.refused:
+		case <-r.Context().Done():
+		}
 		event(w, object{"id": m.ID, "result": text("asked")})
 	}
 }
@@ -207,7 +217,9 @@ func TestHTTP(t *testing.T) {
 		wantFailure(t, e, want.kind, true, want.words)
 		wantText(t, s, "site", "echo", "", "{}")
 	}
-	eventually(t, "a request of the server is refused", func() bool { return web.saw("-32601") > 0 })
+	if n := web.saw("-32601"); n == 0 {
+		t.Error("no request of the server was refused")
+	}
 	_, e := call(s, "site", "status-403", "")
 	wantFailure(t, e, mcp.NeedsLogin, false, "HTTP status 403")
 	wantText(t, s, "site", "echo", "", "{}")
