@@ -81,7 +81,7 @@ func Main(ctx context.Context, args []string, p Process) int {
 			return mutate.Main(ctx, args[4:], p.In, p.Out, p.Err, p.Environ)
 		}
 	}
-	a := &app{Process: p, second: &atomic.Pointer[func()]{}}
+	a := &app{Process: p, second: &atomic.Pointer[func()]{}, goOn: &atomic.Pointer[string]{}}
 	ctx, stop := a.interruptible(ctx)
 	defer stop()
 
@@ -121,7 +121,11 @@ func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
 		}
 		select {
 		case <-signals:
-			fmt.Fprintln(a.Err, "bestof: stopped at once; `bestof gc` removes what is left")
+			then := ""
+			if command := a.goOn.Load(); command != nil {
+				then = "; go on with: " + *command
+			}
+			a.warn("stopped at once; `bestof gc` removes what is left%s", then)
 			os.Exit(orchestrator.ExitInterrupted)
 		case <-done:
 		}
@@ -146,6 +150,7 @@ type app struct {
 	observe func(event.Event) // who asked for a run in place of a person; nil for a person
 
 	second *atomic.Pointer[func()] // what a second signal does before a third ends the program
+	goOn   *atomic.Pointer[string] // the command that goes on after signals ended the program; none for most
 }
 
 // A usageError is the user's to mend: exit status 2.

@@ -3,7 +3,9 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -39,11 +41,14 @@ type batchPlan struct {
 	planning sync.Mutex
 	turns    turnCache
 	lookouts lookouts
-	word     string // by which this start's runs share bases
+	word     string   // by which this start's runs share bases
+	copied   []string // mirrors that were made to look into them
+	made     []string // directories that were made for those, the inmost first
 }
 
 // planBatch reads and checks everything. What is wrong with the input or the
-// way in which it is to be run is in the problems; an error is anything else.
+// way in which it is to be run is in the problems; an error is anything else. The
+// plan is there in any case: its unmake takes away what was made for looking.
 func (a *app) planBatch(ctx context.Context, o *batchOptions, file fileConfig, home, dir, input string, counted bool) (*batchPlan, []task.Problem, error) {
 	p := &batchPlan{app: a, o: o, file: file, dir: dir, turns: turnCache{}, lookouts: lookouts{}}
 	var problems []task.Problem
@@ -54,7 +59,7 @@ func (a *app) planBatch(ctx context.Context, o *batchOptions, file fileConfig, h
 	}
 	var err error
 	if p.site, err = a.batchSite(home); err != nil {
-		return nil, nil, err
+		return p, nil, err
 	}
 	p.limits, err = o.limits.limits(o.run, time.Now())
 	found("", err)
@@ -67,15 +72,15 @@ func (a *app) planBatch(ctx context.Context, o *batchOptions, file fileConfig, h
 		input = filepath.Join(a.dir, input)
 	}
 	if p.input, err = filepath.Abs(input); err != nil {
-		return nil, nil, err
+		return p, nil, err
 	}
 	tasks, more, err := a.readTasks(o, p.input)
 	if err != nil {
-		return nil, nil, err
+		return p, nil, err
 	}
 	problems = append(problems, more...)
 	if p.specs, more, err = a.resolveTasks(ctx, p, tasks); err != nil {
-		return nil, nil, err
+		return p, nil, err
 	}
 	problems = append(problems, more...)
 	if len(problems) > 0 || len(p.specs) == 0 {
@@ -89,7 +94,7 @@ func (a *app) planBatch(ctx context.Context, o *batchOptions, file fileConfig, h
 	}
 	if _, err := p.turn(ctx, p.specs[first]); err != nil {
 		if code := exitStatus(err); code != orchestrator.ExitUsage {
-			return nil, nil, err
+			return p, nil, err
 		}
 		found("", err)
 	}
@@ -131,6 +136,9 @@ func (a *app) readTasks(o *batchOptions, input string) ([]task.Task, []task.Prob
 			problems = append(problems, task.Problem{Where: "--shuffle", Text: "write a number"})
 		}
 		s.Shuffle = &seed
+	}
+	if len(in.Tasks) == 0 {
+		return nil, problems, nil // or each that is asked for would be missed
 	}
 	chosen, more := task.Select(in.Tasks, s)
 	return chosen, append(problems, more...), nil
@@ -222,7 +230,10 @@ func (p *batchPlan) reach(ctx context.Context, w *batchWorld, tasks []task.Task,
 		if !tried {
 			if _, lerr := os.Lstat(at); lerr != nil {
 				p.app.warn("copying %s", r.URL)
-				err = worktree.Mirror(ctx, r.URL, at)
+				p.noteMissing(filepath.Dir(at))
+				if err = worktree.Mirror(ctx, r.URL, at); err == nil {
+					p.copied = append(p.copied, at)
+				}
 			}
 			mirrors[r.URL] = err
 		}
@@ -238,6 +249,30 @@ func (p *batchPlan) reach(ctx context.Context, w *batchWorld, tasks []task.Task,
 		}
 	}
 	return problems
+}
+
+// noteMissing notes a directory that is about to be made, with those above it.
+func (p *batchPlan) noteMissing(dir string) {
+	for !slices.Contains(p.made, dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		p.made = append(p.made, dir)
+		dir = filepath.Dir(dir)
+	}
+}
+
+// unmake removes what a batch made that is refused before it began. A directory
+// in which somebody else put something stays.
+func (p *batchPlan) unmake() {
+	for _, at := range p.copied {
+		if err := os.RemoveAll(at); err != nil {
+			p.app.warn("the copy %s is left: %v", at, err)
+		}
+	}
+	for _, dir := range p.made {
+		_ = os.Remove(dir) // not empty: it is another's too
+	}
 }
 
 // readMap reads where repositories are.

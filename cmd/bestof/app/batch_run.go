@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bestof-dev/bestof/cmd/bestof/view"
+	"github.com/bestof-dev/bestof/internal/argv"
+	"github.com/bestof-dev/bestof/internal/term"
 	"github.com/bestof-dev/bestof/mcp/usage"
 	"github.com/bestof-dev/bestof/orchestrator"
 	"github.com/bestof-dev/bestof/orchestrator/batch"
@@ -151,6 +153,12 @@ func (a *app) runBatch(ctx context.Context, o *batchOptions, flags *pflag.FlagSe
 		}
 	}
 	p, problems, err := a.planBatch(ctx, o, file, home, dir, tasks, counted)
+	begun := false
+	defer func() {
+		if !begun {
+			p.unmake()
+		}
+	}()
 	if err != nil {
 		return err
 	}
@@ -168,6 +176,7 @@ func (a *app) runBatch(ctx context.Context, o *batchOptions, flags *pflag.FlagSe
 	if err != nil {
 		return asBatchError(err)
 	}
+	begun = true
 	a.noteBatch(home, state.Dir(), p.specs)
 	return a.startBatch(ctx, p, state)
 }
@@ -185,6 +194,10 @@ func collectLess() (restore func()) {
 // startBatch runs what is left of a batch, with a display.
 func (a *app) startBatch(ctx context.Context, p *batchPlan, state *batch.State) (err error) {
 	defer collectLess()()
+	if a.goOn != nil {
+		command := batchCommand("resume", state.Dir())
+		a.goOn.Store(&command)
+	}
 	defer func() { err = errors.Join(err, state.Close()) }()
 	records, err := record.OpenIn(state.Dir())
 	if err != nil {
@@ -221,7 +234,7 @@ func (a *app) startBatch(ctx context.Context, p *batchPlan, state *batch.State) 
 	}
 	p.site.store.Wait()
 	if batch.Full(runErr) {
-		return fullDisk(runErr, "go on with: bestof batch resume "+shown(state.Dir()))
+		return fullDisk(runErr, "go on with: "+batchCommand("resume", state.Dir()))
 	}
 	if runErr != nil {
 		return statusError{orchestrator.ExitInfrastructure, fmt.Errorf("batch %s: %w", state.Dir(), runErr)}
@@ -286,7 +299,7 @@ func (a *app) endBatch(p *batchPlan, state *batch.State, r batch.Result) error {
 	}
 	counts := countRows(rows)
 	fmt.Fprintf(a.Out, "%s: %s\n", count(len(rows), "task"), counts)
-	dir := shown(state.Dir())
+	resume := batchCommand("resume", state.Dir())
 	switch {
 	case r.Left > 0 && r.ExitCode == orchestrator.ExitOverBudget:
 		larger := ""
@@ -296,14 +309,23 @@ func (a *app) endBatch(p *batchPlan, state *batch.State, r batch.Result) error {
 		if p.limits.MicroUSD > 0 {
 			larger += " --budget-usd N"
 		}
-		fmt.Fprintf(a.Out, "%s: %s left; go on with a larger one: bestof batch resume %s%s\n", r.Reason, countAre(r.Left, "task"), dir, larger)
+		fmt.Fprintf(a.Out, "%s: %s left; go on with a larger one: %s%s\n", r.Reason, countAre(r.Left, "task"), resume, larger)
 	case r.Left > 0:
-		fmt.Fprintf(a.Out, "%s: %s left; go on with: bestof batch resume %s\n", r.Reason, countAre(r.Left, "task"), dir)
+		fmt.Fprintf(a.Out, "%s: %s left; go on with: %s\n", r.Reason, countAre(r.Left, "task"), resume)
 	case counts.failed > 0:
-		fmt.Fprintf(a.Out, "the host failed %s; try again with: bestof batch retry %s --failed\n", count(counts.failed, "task"), dir)
+		fmt.Fprintf(a.Out, "the host failed %s; try again with: %s --failed\n", count(counts.failed, "task"), batchCommand("retry", state.Dir()))
 	}
-	_, err = fmt.Fprintf(a.Out, "numbers: bestof batch report %s    patches: bestof batch export %s --format swebench\n", dir, dir)
+	_, err = fmt.Fprintf(a.Out, "numbers: %s    patches: %s --format swebench\n", batchCommand("report", state.Dir()), batchCommand("export", state.Dir()))
 	return err
+}
+
+// batchCommand is a command about the batch in dir, as it can be pasted here.
+func batchCommand(name, dir string) string {
+	at := shown(dir)
+	if strings.HasPrefix(at, "-") {
+		at = "./" + at
+	}
+	return term.Clean(argv.Join([]string{"bestof", "batch", name, at}), 0).String()
 }
 
 // shown is a path as a user would write it from here.

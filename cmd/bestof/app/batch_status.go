@@ -207,7 +207,7 @@ func (a *app) printStatus(now batchNow) error {
 	if now.Process > 0 {
 		who = fmt.Sprintf("process %d runs it", now.Process)
 	} else if now.Running+now.Pending > 0 {
-		who += fmt.Sprintf("; go on with: bestof batch resume %s", shown(now.Directory))
+		who += "; go on with: " + batchCommand("resume", now.Directory)
 	}
 	fmt.Fprintf(a.Out, "%s\n%s\n", now.words(), who)
 	if used := now.used(); used != "" {

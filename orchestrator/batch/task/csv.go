@@ -29,20 +29,29 @@ func readCSV(name string, r io.Reader) (Input, []Problem) {
 		}
 		return b.input()
 	}
-	if !b.header(header) {
-		return b.input()
+	whole, readable := b.header(header)
+	if readable {
+		b.rows(rows, limit, header)
 	}
+	if !whole {
+		b.tasks = nil // what no row has would be missed for each
+	}
+	return b.input()
+}
+
+// rows reads what follows the header.
+func (b *builder) rows(rows *csv.Reader, limit *allowance, header []string) {
 	for {
 		limit.left = MaxRecord
 		row, err := rows.Read()
 		if errors.Is(err, io.EOF) {
-			return b.input()
+			return
 		}
 		if err != nil {
 			if b.rowFault(err) {
 				continue
 			}
-			return b.input()
+			return
 		}
 		line, _ := rows.FieldPos(0)
 		rec := record{line: line}
@@ -54,29 +63,33 @@ func readCSV(name string, r io.Reader) (Input, []Problem) {
 			}
 		}
 		if !valid {
-			b.problems.add(at(name, line), "the task is not UTF-8")
+			b.problems.add(at(b.name, line), "the task is not UTF-8")
 			continue
 		}
 		if !b.add(rec) {
-			return b.input()
+			return
 		}
 	}
 }
 
-// header checks the names of the columns.
-func (b *builder) header(names []string) bool {
+// header checks the names of the columns. Rows below one that is not whole can be
+// read all the same, unless a column has no name of its own or one is missing that
+// says what each task must have.
+func (b *builder) header(names []string) (whole, readable bool) {
 	before := len(b.list)
 	for i, n := range names {
 		if n == "" || slices.Contains(names[:i], n) {
 			b.problems.add(at(b.name, 1), "the column %s has no name of its own", quote(n))
 		}
 	}
+	readable = len(b.list) == before
 	for _, c := range csvColumns {
 		if !slices.Contains(names, c) {
 			b.problems.add(at(b.name, 1), "the column %s is missing in the header", c)
+			readable = readable && !slices.Contains(b.words.required, c)
 		}
 	}
-	return len(b.list) == before
+	return len(b.list) == before, readable
 }
 
 // rowFault notes what is wrong with a row, and whether reading can go on.

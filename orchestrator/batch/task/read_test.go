@@ -175,6 +175,12 @@ in:1: the column "" has no name of its own
 in:1: the column repo is missing in the header
 in:1: the column base_commit is missing in the header
 in:1: the column problem_statement is missing in the header`},
+		{"csv short header", CSV, "instance_id,problem_statement,base_commit\na,s,--x\na,s,\nb,s\n", `in:1: the column repo is missing in the header
+in:1: the column test is missing in the header
+in:2: base_commit "--x" is no commit
+in:3: the id "a" is that of in:2 already
+in:4: the row has not as many fields as the header has columns`},
+		{"csv header without ids", CSV, "repo,base_commit,problem_statement,test\nr,--x,,\n", "in:1: the column instance_id is missing in the header"},
 		{"csv quote", CSV, "instance_id,repo,base_commit,problem_statement,test\na,r,,s\"s,t\n", `in:2: malformed CSV: bare " in non-quoted-field`},
 		{"csv empty", CSV, "", "in: there is no header line: the first line names the columns, [instance_id repo base_commit problem_statement test] at least"},
 		{"toml", TOML, "[defaults]\nid = 'x'\n[[task]]\nid = 'a'\nstatment = 's'\n[[task]]\nid = 'a'\nstatement = 's'\ntest = 3\n", `in:2: [defaults] has no key "id": it may have [base_commit image repo test]
