@@ -48,7 +48,7 @@ func (p *jobProgram) goOn(ctx context.Context, j schedule.Job, r schedule.Run, f
 		inv.Argv = append(inv.Argv, "--jobs="+strconv.Itoa(r.Places)) // the last one counts
 	}
 	inv.Argv = append(append(inv.Argv, budgetFlags(f, whole(r.Allowed, inv.Before))...), "--", dir)
-	inv.Notices = []string{fmt.Sprintf("goes on with the batch of run %d: %d of %d tasks are done, and are not done again", inv.GoesOn, now.Tasks-now.Running-now.Pending-now.Failed, now.Tasks)}
+	inv.Notices = []string{fmt.Sprintf("goes on with the batch of run %d: %d of %s done, and not done again", inv.GoesOn, now.Tasks-now.Running-now.Pending-now.Failed, countAre(now.Tasks, "task"))}
 	return inv, nil
 }
 
@@ -99,7 +99,7 @@ func (p *jobProgram) readBatch(j schedule.Job, inv runner.Invocation) (runner.Pr
 	if out.Document, err = json.Marshal(now); err != nil {
 		return out, err
 	}
-	out.Reason = fmt.Sprintf("%d of %d tasks solved", now.Solved, now.Tasks)
+	out.Reason = fmt.Sprintf("%d of %s solved", now.Solved, count(now.Tasks, "task"))
 	if inv.GoesOn != 0 {
 		out.Reason += fmt.Sprintf("; it went on with the batch of run %d", inv.GoesOn)
 	}

@@ -2,11 +2,13 @@ package app
 
 import (
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/bestof-dev/bestof/orchestrator/batch"
+	"github.com/bestof-dev/bestof/orchestrator/batch/task"
 	"github.com/bestof-dev/bestof/orchestrator/schedule"
 	"github.com/bestof-dev/bestof/orchestrator/schedule/runner"
 )
@@ -45,5 +47,21 @@ func TestBatchThatIsNotGoneOnWith(t *testing.T) {
 		if err == nil || same != errors.Is(err, batch.ErrNone) || !same && !strings.Contains(err.Error(), "edited") {
 			t.Errorf("%+v: %v", was, err)
 		}
+	}
+}
+
+// A batch of one task is told of as one.
+func TestBatchOfOneTask(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "b")
+	state, err := batch.Create(dir, nil, []batch.Spec{{Task: task.Task{ID: "a"}}})
+	if err == nil {
+		err = state.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := (&jobProgram{app: &app{}}).readBatch(schedule.Job{}, runner.Invocation{Batch: dir})
+	if err != nil || out.Reason != "0 of 1 task solved" {
+		t.Errorf("%q, %v", out.Reason, err)
 	}
 }
