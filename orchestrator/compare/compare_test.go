@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/bestof-dev/bestof/candidate"
 	"github.com/bestof-dev/bestof/internal/bytestring"
 	"github.com/bestof-dev/bestof/judge"
 	"github.com/bestof-dev/bestof/orchestrator/record"
@@ -330,5 +331,18 @@ func BenchmarkDiff(b *testing.B) {
 	p, read := text(x.String(), y.String())
 	for b.Loop() {
 		Diff(p, read, 3)
+	}
+}
+
+// Who never had a chance is in no count: whom the host failed, who was stopped and
+// who has no outcome yet.
+func TestWhoHadAChanceIsCounted(t *testing.T) {
+	var doc record.Document
+	for i, o := range []candidate.Outcome{candidate.Met, candidate.Unmet, candidate.Cancelled, candidate.Infrastructure, "", candidate.Tampered} {
+		doc.Candidates = append(doc.Candidates, record.Candidate{Number: i + 1, Outcome: o})
+	}
+	var task BatchTask
+	if task.Fill(doc); task.Counted != 3 || len(task.Cells) != 6 || len(task.Right) != 1 {
+		t.Errorf("%+v", task)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/bestof-dev/bestof/orchestrator"
 	"github.com/bestof-dev/bestof/orchestrator/batch"
 	"github.com/bestof-dev/bestof/orchestrator/batch/task"
@@ -56,6 +58,28 @@ func TestChangedSettingsAreNamed(t *testing.T) {
 	}
 }
 
+// How many candidates run at once is the batch's where somebody said so, else one
+// for each processor of whatever machine goes on. A time is never the batch's.
+func TestKeptSettings(t *testing.T) {
+	for _, given := range [][]string{nil, {"--jobs=3", "--budget-wall=1h", "--budget-tokens=5"}} {
+		flags := pflag.NewFlagSet("batch", pflag.ContinueOnError)
+		(&batchOptions{}).addFlags(flags)
+		if err := flags.Parse(given); err != nil {
+			t.Fatal(err)
+		}
+		all, err := (&batchPlan{}).settings(flags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if jobs, tokens := all["flag:jobs"], all["flag:budget-tokens"]; given == nil && (jobs != "" || tokens != `"0"`) || given != nil && (jobs != `"3"` || tokens != `"5"`) {
+			t.Errorf("%q: %s, %s", given, jobs, tokens)
+		}
+		if wall, there := all["flag:budget-wall"]; there {
+			t.Errorf("a time is kept: %s", wall)
+		}
+	}
+}
+
 // A batch whose tasks have images of their own is compared by the task that it
 // was begun with: another task's image is no change.
 func TestResumeComparesTheSameTask(t *testing.T) {
@@ -87,6 +111,11 @@ func TestResumeComparesTheSameTask(t *testing.T) {
 	if err := p.compareSettings(t.Context(), state, found, false); err != nil {
 		t.Error(err)
 	}
+	p.file.Sandbox.Read = []string{"/data"}
+	if err := p.compareSettings(t.Context(), state, found, false); err == nil || !strings.Contains(err.Error(), "what candidates may read") {
+		t.Error(err)
+	}
+	p.file.Sandbox.Read = nil
 	changed := p.turns["r\x00one"]
 	changed.Settings.Isolation.Summary = "plain processes"
 	p.turns["r\x00one"] = changed

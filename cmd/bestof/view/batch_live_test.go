@@ -51,6 +51,15 @@ func TestBatchPlain(t *testing.T) {
 	if strings.ContainsAny(got, "\x1b\u202e") {
 		t.Errorf("raw control characters: %q", got)
 	}
+	out.Reset()
+	p = NewBatchPlain(&out, term.Look{UTF8: true})
+	p.Publish(progress.Event{At: batchNoon, Body: progress.Started{Directory: "out", Tasks: 1, Left: 1, Candidates: 1, Jobs: 1}})
+	p.Publish(progress.Event{At: batchNoon, Body: progress.Task{ID: "one", State: progress.Solved, Winner: 1}})
+	for _, want := range []string{"batch out: 1 task, 1 left, 1 candidate at once\n", "batch 1 of 1 task, 1 solved"} {
+		if got := out.String(); !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
 }
 
 // TestBatchFrame: a frame stays within the screen, whatever is in it, and says

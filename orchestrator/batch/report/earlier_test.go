@@ -1,7 +1,9 @@
 package report
 
 import (
+	"bytes"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -47,5 +49,19 @@ func TestEarlierCandidatesCostAndCountForNothing(t *testing.T) {
 	}
 	if a, b := asJSON(t, before), asJSON(t, after); a != b {
 		t.Errorf("got\n%s\nnot\n%s", b, a)
+	}
+}
+
+// One of anything is told of as one.
+func TestOneIsOne(t *testing.T) {
+	r := Build(Input{Candidates: 1, Tasks: []Task{{ID: "t", State: Done, Candidates: []Candidate{cand(1, "a", "unmet wrong", "x"), cand(2, "a", "cancelled", "")}}}}, Options{Resamples: 1})
+	var b bytes.Buffer
+	if err := Markdown(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"0 of 1 graded task solved by the judge's choice. 1 task, 1 candidate each.", "1 candidate was cancelled."} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
 	}
 }
