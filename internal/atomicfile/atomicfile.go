@@ -8,14 +8,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // Write replaces the file at path. The content and the name are on the disk
 // when it returns. What a process that was killed in a Write left in the
-// directory is removed.
+// directory an hour ago or more is removed.
 func Write(path string, data []byte, perm os.FileMode) (err error) {
 	removeStale(filepath.Dir(path))
 	f, err := create(filepath.Dir(path))
@@ -68,8 +71,19 @@ func create(dir string) (*os.File, error) {
 	return nil, fmt.Errorf("write in %s: another process locks or removes what is being written: end it", dir)
 }
 
-// removeStale removes the temporaries in dir that nobody is writing. It looks
-// at so many names only.
+// stale is the age of a temporary that can be removed. Where the locks of a file
+// system are known to one host only, no write of another host takes so long.
+const stale = time.Hour
+
+// isTemporary reports whether a name is one that create makes.
+func isTemporary(name string) bool {
+	number, ok := strings.CutPrefix(name, temporary)
+	n, err := strconv.ParseUint(number, 10, 32)
+	return ok && err == nil && number == strconv.FormatUint(n, 10)
+}
+
+// removeStale removes the temporaries in dir that are ours, old, and written by
+// nobody. It looks at so many names only.
 func removeStale(dir string) {
 	const most = 10_000
 	d, err := os.Open(dir)
@@ -79,22 +93,25 @@ func removeStale(dir string) {
 	defer d.Close()
 	entries, _ := d.ReadDir(most)
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), temporary) || !e.Type().IsRegular() {
+		if !isTemporary(e.Name()) || !e.Type().IsRegular() {
 			continue
 		}
 		f, err := os.OpenFile(filepath.Join(dir, e.Name()), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 		if err != nil {
 			continue
 		}
-		held, err := f.Stat()
-		if err == nil {
-			err = lock(f)
-		}
-		if there, lerr := os.Lstat(f.Name()); err == nil && lerr == nil && os.SameFile(held, there) {
-			os.Remove(f.Name())
+		if held, err := f.Stat(); err == nil && ours(held) && time.Since(held.ModTime()) > stale && lock(f) == nil {
+			if there, err := os.Lstat(f.Name()); err == nil && os.SameFile(held, there) {
+				os.Remove(f.Name())
+			}
 		}
 		f.Close()
 	}
+}
+
+func ours(info fs.FileInfo) bool {
+	sys, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(sys.Uid) == os.Getuid()
 }
 
 func lock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -61,8 +62,19 @@ func write(t *testing.T, path, text string, perm os.FileMode) {
 	}
 }
 
-// What a process was writing when it was killed is removed by the next who
-// writes there, and not as long as that process lives.
+// age makes files old enough to be taken for stale.
+func age(t *testing.T, paths ...string) {
+	t.Helper()
+	then := time.Now().Add(-2 * stale)
+	for _, path := range paths {
+		if err := os.Chtimes(path, then, then); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What a process was writing when it was killed is removed by who writes there
+// later, and not as long as that process lives or could live on another host.
 func TestAKilledWriteLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0])
@@ -83,15 +95,22 @@ func TestAKilledWriteLeavesNothing(t *testing.T) {
 	if _, err := fmt.Fscan(said, &half, &problem); err != nil || problem != "<nil>" {
 		t.Errorf("%q %q %v", half, problem, err)
 	}
+	left := filepath.Join(dir, half)
+	age(t, left)
 	write(t, filepath.Join(dir, "new"), "1", 0o600)
 	if got := names(t, dir); !slices.Equal(got, []string{half, "new"}) {
 		t.Errorf("while it is written: %q", got)
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	if got := names(t, dir); !slices.Equal(got, []string{half, "new"}) {
-		t.Errorf("after the kill: %q", got)
+	if err := os.Chtimes(left, time.Now(), time.Now()); err != nil {
+		t.Fatal(err)
 	}
+	write(t, filepath.Join(dir, "new"), "1", 0o600)
+	if got := names(t, dir); !slices.Equal(got, []string{half, "new"}) {
+		t.Errorf("soon after the kill: %q", got)
+	}
+	age(t, left)
 	write(t, filepath.Join(dir, "new"), "2", 0o444)
 	if got := names(t, dir); !slices.Equal(got, []string{"new"}) {
 		t.Errorf("after the next write: %q", got)
@@ -102,20 +121,33 @@ func TestAKilledWriteLeavesNothing(t *testing.T) {
 func TestOthersFilesStay(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	want := []string{".tmp-1", temporary + "dir", temporary + "fifo", temporary + "link", "bestof", "new"}
-	for _, name := range []string{want[0], want[4]} {
+	folder, fifo, link := temporary+"1", temporary+"2", temporary+"3"
+	files := []string{".tmp-1", temporary, temporary + "+1", temporary + "01", temporary + "1.json", temporary + "99999999999", temporary + "notes", "bestof"}
+	want := slices.Sorted(slices.Values(slices.Concat(files, []string{folder, fifo, link, "new"})))
+	for _, name := range files {
 		write(t, at(name), "x", 0o600)
+		age(t, at(name))
 	}
-	for _, err := range []error{os.Mkdir(at(want[1]), 0o700), unix.Mkfifo(at(want[2]), 0o600), os.Symlink(want[4], at(want[3]))} {
+	for _, err := range []error{os.Mkdir(at(folder), 0o700), unix.Mkfifo(at(fifo), 0o600), os.Symlink("bestof", at(link))} {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+	age(t, at(folder), at(fifo))
+	if os.Getuid() == 0 { // others cannot give a file away
+		theirs := temporary + "4"
+		write(t, at(theirs), "x", 0o600)
+		age(t, at(theirs))
+		if err := os.Chown(at(theirs), 1, -1); err != nil {
+			t.Fatal(err)
+		}
+		want = slices.Sorted(slices.Values(append(want, theirs)))
 	}
 	write(t, at("new"), "x", 0o600)
 	if got := names(t, dir); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	if err := Write(at(want[1]), nil, 0o600); err == nil { // a file is no directory
+	if err := Write(at(folder), nil, 0o600); err == nil { // a file is no directory
 		t.Error("a directory was replaced")
 	}
 	if got := names(t, dir); !slices.Equal(got, want) {
