@@ -285,9 +285,15 @@ func (s *State) Settings() (map[string]string, error) {
 	return all, rows.Err()
 }
 
-// SetSettings replaces some of the settings, which somebody agreed to.
-func (s *State) SetSettings(settings map[string]string) error {
+// SetSettings replaces some of the settings, which somebody agreed to, and removes
+// those that are gone, all or nothing.
+func (s *State) SetSettings(settings map[string]string, gone ...string) error {
 	return s.do(func(tx *sql.Tx) error {
+		for _, name := range gone {
+			if _, err := tx.Exec(`DELETE FROM settings WHERE name = ?`, name); err != nil {
+				return err
+			}
+		}
 		for name, value := range settings {
 			if _, err := tx.Exec(`INSERT INTO settings VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value`, name, value); err != nil {
 				return err

@@ -3,6 +3,7 @@ package batch
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,6 +93,12 @@ func TestStateIsOnDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	if settings, err := s.Settings(); err != nil || settings["a"] != "c" {
+		t.Errorf("settings %v, %v", settings, err)
+	}
+	if err := s.SetSettings(map[string]string{"b": "d"}, "a", "never there"); err != nil {
+		t.Fatal(err)
+	}
+	if settings, err := s.Settings(); err != nil || !maps.Equal(settings, map[string]string{"b": "d"}) {
 		t.Errorf("settings %v, %v", settings, err)
 	}
 	if _, err := Create(dir, nil, nil); !errors.Is(err, ErrBusy) {

@@ -303,6 +303,17 @@ func (a *app) recallBatch(ctx context.Context, o resumeOptions, state *batch.Sta
 	return p, asBatchError(state.SetSettings(again))
 }
 
+// gone are the settings that were found when the batch began and are not there
+// any more.
+func gone(settings, found map[string]string) (names []string) {
+	for name := range settings {
+		if _, there := found[name]; !there && strings.HasPrefix(name, foundSetting) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // changes names what was found when the batch began and is another one now, is
 // not there any more, or is new.
 func changes(settings, found map[string]string) (names []string) {
@@ -349,5 +360,5 @@ func (p *batchPlan) compareSettings(ctx context.Context, state *batch.State, set
 		return statusError{orchestrator.ExitUsage, fmt.Errorf("changed since the batch began: %s: put it back, or go on with --accept-changes", text)}
 	}
 	p.app.warn("goes on although this changed: %s", text)
-	return asBatchError(state.SetSettings(found))
+	return asBatchError(state.SetSettings(found, gone(settings, found)...))
 }
