@@ -1,6 +1,8 @@
 package worktree
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -57,9 +59,8 @@ func plainFile(at string) string {
 }
 
 // TestEveryEditIsInTheFingerprint makes edits of all kinds in a random order.
-// After each, a looker that saw all states before, one that remembers whatever
-// git said of them as if it were long ago, and one that saw none find the very
-// differences that a plain comparison finds.
+// After each, one looker that saw all states before, and another that saw none,
+// find the very differences that a plain comparison finds.
 func TestEveryEditIsInTheFingerprint(t *testing.T) {
 	edits := map[string]func(f *fixture) error{
 		"content": func(f *fixture) error { return os.WriteFile(filepath.Join(f.dir, "a/b/one"), []byte("two\n"), 0o644) },
@@ -116,10 +117,10 @@ func TestEveryEditIsInTheFingerprint(t *testing.T) {
 	run(t, "", nil, "git", "clone", "-q", f.dir, filepath.Join(f.dir, "module"))
 	f.git("-c", "advice.addEmbeddedRepo=false", "add", "module")
 	r := f.open()
-	lookers := [3]*Looker{r.Looker(), later(r.Looker()), nil}
-	look := func() (seen [3]Fingerprint) {
+	lookers := [2]*Looker{r.Looker(), nil}
+	look := func() (seen [2]Fingerprint) {
 		t.Helper()
-		lookers[2] = r.Looker()
+		lookers[1] = r.Looker()
 		for i, l := range lookers {
 			var err error
 			if seen[i], err = l.Look(t.Context()); err != nil {
@@ -153,7 +154,7 @@ func TestEveryEditIsInTheFingerprint(t *testing.T) {
 			want = []string{"refs/heads/broken"} // git does not list it
 		}
 		for what, got := range map[string][]string{
-			"after the last": last[0].Diff(seen[0]), "remembered": last[1].Diff(seen[1]), "anew": last[2].Diff(seen[2]), "one and the other": last[1].Diff(seen[2]),
+			"after the last": last[0].Diff(seen[0]), "anew": last[1].Diff(seen[1]), "one and the other": last[0].Diff(seen[1]),
 		} {
 			if diff := cmp.Diff(want, append([]string{}, got...)); diff != "" {
 				t.Errorf("%s, looked at %s:\n%s", name, what, diff)
@@ -163,51 +164,100 @@ func TestEveryEditIsInTheFingerprint(t *testing.T) {
 	}
 }
 
-// later is a looker for which all that it sees was there long ago.
-func later(l *Looker) *Looker {
-	l.now = func() time.Time { return time.Now().Add(time.Hour) }
-	return l
-}
-
-// TestLookerAsksOnce: git is not asked again about refs and index that nobody
-// touched, unless they are so new that another change might leave no trace.
+// TestLookerAsksOnce: git is not asked again about refs and index that hold what
+// they held, and always where they may be read from elsewhere.
 func TestLookerAsksOnce(t *testing.T) {
-	f := newFixture(t).write(map[string]string{"a": "1\n"})
-	f.commit("First")
-	tip := strings.TrimSpace(f.git("rev-parse", "HEAD"))
-	r := f.open()
-	look := func(l *Looker) Fingerprint {
-		t.Helper()
-		print, err := l.Look(t.Context())
-		if err != nil {
+	const text = "refs/heads/told 1 \n"
+	for name, c := range map[string]struct {
+		before, after func(f *fixture) error
+		asks          bool
+	}{
+		"nothing": {},
+		"touched": {after: func(f *fixture) error {
+			f.git("update-index", "--force-write-index")
+			return os.Chtimes(filepath.Join(f.dir, ".git/refs/heads/main"), time.Unix(1, 0), time.Unix(1, 0))
+		}},
+		"a new ref and entry": {asks: true, after: func(f *fixture) error {
+			f.git("branch", "new")
+			f.git("update-index", "--assume-unchanged", "a")
+			return nil
+		}},
+		"linked from elsewhere": {asks: true, before: func(f *fixture) error {
+			f.git("pack-refs", "--all")
+			return errors.Join(linkFile(f, ".git/index"), linkFile(f, ".git/packed-refs"))
+		}},
+		"changed through a mapping": {asks: true, after: func(f *fixture) error {
+			return errors.Join(rewrite(f, ".git/index", func(b []byte) { b[bytes.Index(b, []byte("\x00\x01a\x00"))] |= 0x80 }),
+				rewrite(f, ".git/refs/heads/main", func(b []byte) { copy(b, "1234") }))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t).write(map[string]string{"a": "1\n"})
+			f.commit("First")
+			l := f.open().Looker()
+			if c.before != nil {
+				if err := c.before(f); err != nil {
+					t.Fatal(err)
+				}
+			}
+			first, err := l.Look(t.Context())
+			if err != nil || first.state["refs/heads/main"] == "" || len(first.index) == 0 {
+				t.Fatal(err, first.state, first.index)
+			}
+			l.refs.out, l.index.out = []byte(text), []byte(text)
+			if c.after != nil {
+				if err := c.after(f); err != nil {
+					t.Fatal(err)
+				}
+			}
+			second, err := l.Look(t.Context())
+			_, told := second.state["refs/heads/told"]
+			if err != nil || told == c.asks || string(second.index) == text == c.asks {
+				t.Errorf("as it was: %v, index %q, %v", told, second.index, err)
+			}
+		})
+	}
+	for name, change := range map[string]func(f *fixture) error{
+		"a ref to elsewhere": func(f *fixture) error {
+			return os.WriteFile(filepath.Join(f.dir, ".git/refs/heads/away"), []byte("ref: SOMEWHERE\n"), 0o644)
+		},
+		"a pipe":               func(f *fixture) error { return syscall.Mkfifo(filepath.Join(f.dir, ".git/refs/heads/pipe"), 0o644) },
+		"a table":              func(f *fixture) error { return makeFile(f, ".git/reftable/tables.list") },
+		"in storage elsewhere": func(f *fixture) error { f.git("config", "extensions.refStorage", "files"); return nil },
+	} {
+		f := newFixture(t).write(map[string]string{"a": "1\n"})
+		f.commit("First")
+		r := f.open()
+		if err := change(f); err != nil {
 			t.Fatal(err)
 		}
-		return print
-	}
-	const text = "refs/heads/told 1 \n"
-	for _, c := range []struct {
-		name   string
-		looker *Looker
-		change func()
-		asks   bool
-	}{
-		{"long ago", later(r.Looker()), func() {}, false},
-		{"just now", r.Looker(), func() { f.git("branch", "just-now"); f.git("update-index", "--force-write-index") }, true},
-		{"a new ref and entry", later(r.Looker()), func() { f.git("branch", "new"); f.git("update-index", "--assume-unchanged", "a") }, true},
-		{"refs of another kind", later(r.Looker()), func() { makeFile(f, ".git/reftable/tables.list"); f.git("update-index", "--no-assume-unchanged", "a") }, true},
-	} {
-		first := look(c.looker)
-		if first.state["refs/heads/main"] != tip+" " || len(first.index) == 0 {
-			t.Fatalf("%s: %v %q", c.name, first.state, first.index)
-		}
-		c.looker.refs.out, c.looker.index.out = []byte(text), []byte(text)
-		c.change()
-		second := look(c.looker)
-		_, told := second.state["refs/heads/told"]
-		if told == c.asks || string(second.index) == text == c.asks {
-			t.Errorf("%s: as it was: %v, index %q", c.name, told, second.index)
+		if d, _, err := r.refFiles(); err != nil || d != (digest{}) {
+			t.Errorf("%s: refs are taken to be known: %v", name, err)
 		}
 	}
+}
+
+// linkFile puts a link in the place of a file, to where that went.
+func linkFile(f *fixture, name string) error {
+	at := filepath.Join(f.dir, name)
+	return errors.Join(os.Rename(at, at+"-went"), os.Symlink(at+"-went", at))
+}
+
+// rewrite changes bytes of a file in its place, as one does who can set its times.
+func rewrite(f *fixture, name string, change func(b []byte)) error {
+	at := filepath.Join(f.dir, name)
+	b, err := os.ReadFile(at)
+	if err != nil {
+		return err
+	}
+	change(b)
+	file, err := os.OpenFile(at, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = file.WriteAt(b, 0)
+	return err
 }
 
 func same(a, b map[string]string, key string) bool {

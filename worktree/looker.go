@@ -3,37 +3,38 @@ package worktree
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // A Looker takes one fingerprint after another of a repository, not two at once.
 // What it read the last time and is the same now it keeps once, and it does not
-// ask git again about refs and index while no file that git answers from changed.
+// ask git again about refs and index while all files that git answers from hold
+// what they held.
 type Looker struct {
 	repo        *Repository
-	now         func() time.Time
 	last        Fingerprint
 	refs, index remembered
 	spare       []byte // room for what git prints
 }
 
-// A remembered is what git printed, with the state of all that it was read from.
+// A remembered is what git printed, with a digest of all that it was read from.
 type remembered struct {
-	from []byte // nil when it is not known
+	from digest // zero when it is not known
 	out  []byte
 }
 
 // Looker is a Looker at the repository.
-func (r *Repository) Looker() *Looker { return &Looker{repo: r, now: time.Now} }
+func (r *Repository) Looker() *Looker { return &Looker{repo: r} }
 
 // Fingerprint takes the state of HEAD, refs, stash, index, configuration,
 // hooks and the files of the work tree that git does not ignore. Files are
@@ -68,7 +69,7 @@ func (l *Looker) look(ctx context.Context) (Fingerprint, error) {
 	}
 	// The entries, not the bytes: git refreshes the index by itself.
 	var err error
-	if f.index, err = l.recall(ctx, &l.index, r.indexTraces(l.now()), "ls-files", "-z", "-v", "--stage"); err != nil {
+	if f.index, err = l.recall(ctx, &l.index, r.indexFiles, "ls-files", "-z", "-v", "--stage"); err != nil {
 		return f, err
 	}
 	f.files = l.last.files
@@ -86,18 +87,24 @@ func (l *Looker) look(ctx context.Context) (Fingerprint, error) {
 	return f, err
 }
 
-// recall is what git prints when it reads what is traced; git is asked only when
-// that is not as it was, or was not known.
-func (l *Looker) recall(ctx context.Context, kept *remembered, now *traces, args ...string) ([]byte, error) {
-	from := now.settled()
-	if from != nil && bytes.Equal(from, kept.from) {
+// recall is what git prints when it reads what sources digests; git is asked only
+// when that is not as it was, or is not known.
+func (l *Looker) recall(ctx context.Context, kept *remembered, sources func() (digest, error), args ...string) ([]byte, error) {
+	from, err := sources()
+	if err != nil {
+		return nil, err
+	}
+	if from != (digest{}) && from == kept.from {
 		return kept.out, nil
 	}
 	out, err := l.run(ctx, kept.out, args...)
 	if err != nil {
 		return nil, err
 	}
-	*kept = remembered{from, out}
+	*kept = remembered{out: out}
+	if again, err := sources(); err == nil && again == from { // git read this, and nothing that came and went
+		kept.from = from
+	}
 	return out, nil
 }
 
@@ -118,20 +125,17 @@ func (l *Looker) run(ctx context.Context, last []byte, args ...string) ([]byte, 
 // listRefs adds the refs, and the files among them that git does not list because
 // they hold none.
 func (l *Looker) listRefs(ctx context.Context, f Fingerprint) error {
-	now, files, err := l.repo.refTraces(l.now())
-	if err != nil {
-		return err
-	}
-	refs, err := l.recall(ctx, &l.refs, now, "for-each-ref", "--format=%(refname) %(objectname) %(symref)")
+	var files []string
+	refs, err := l.recall(ctx, &l.refs, func() (d digest, err error) {
+		d, files, err = l.repo.refFiles()
+		return d, err
+	}, "for-each-ref", "--format=%(refname) %(objectname) %(symref)")
 	if err != nil {
 		return err
 	}
 	for line := range strings.SplitSeq(strings.TrimSuffix(string(refs), "\n"), "\n") {
 		if name, value, ok := strings.Cut(line, " "); ok {
 			f.state[name] = value
-			if _, symbolic, _ := strings.Cut(value, " "); symbolic != "" && !strings.HasPrefix(symbolic, "refs/") {
-				l.refs.from = nil // it is read from elsewhere
-			}
 		}
 	}
 	for _, path := range files {
@@ -143,10 +147,15 @@ func (l *Looker) listRefs(ctx context.Context, f Fingerprint) error {
 	return nil
 }
 
-// refTraces are of all that git lists refs from, which it does without looking for
+const (
+	maxSmall  = 1 << 20   // bytes of a ref or of the configuration
+	maxSource = 256 << 20 // bytes of what is read rather than git asked
+)
+
+// refFiles digests all that git lists refs from, which it does without looking for
 // their objects. files are those below the refs of the whole repository.
-func (r *Repository) refTraces(now time.Time) (t *traces, files []string, err error) {
-	t = &traces{began: now}
+func (r *Repository) refFiles() (d digest, files []string, err error) {
+	s := newSources()
 	shared := filepath.Join(r.commonDir, "refs")
 	for _, refs := range []string{shared, filepath.Join(r.gitDir, "refs")} {
 		err := filepath.WalkDir(refs, func(path string, d fs.DirEntry, err error) error {
@@ -156,82 +165,92 @@ func (r *Repository) refTraces(now time.Time) (t *traces, files []string, err er
 			if err != nil || d.IsDir() {
 				return err
 			}
-			if d.Type()&fs.ModeSymlink != 0 {
-				t.unknown = true // git follows it to anywhere
+			if target, ok := bytes.CutPrefix(s.read(path), []byte("ref:")); ok && !bytes.HasPrefix(bytes.TrimSpace(target), []byte("refs/")) {
+				s.unknown = true // it is read from elsewhere
 			}
-			t.add(path)
 			if refs == shared {
 				files = append(files, path)
 			}
 			return nil
 		})
 		if err != nil {
-			return nil, nil, err
+			return d, nil, err
 		}
 		if r.gitDir == r.commonDir {
 			break
 		}
 	}
-	t.add(filepath.Join(r.gitDir, "HEAD"))
-	t.add(filepath.Join(r.commonDir, "packed-refs"))
-	t.unknown = t.unknown || exists(filepath.Join(r.commonDir, "reftable")) // refs that are not files
-	return t, files, nil
-}
-
-// indexTraces are of all that git reads an index from.
-func (r *Repository) indexTraces(now time.Time) *traces {
-	t := &traces{began: now}
-	t.add(filepath.Join(r.gitDir, "index"))
-	shared, err := filepath.Glob(filepath.Join(globbed(r.gitDir), "sharedindex.*"))
-	t.unknown = t.unknown || err != nil
-	for _, path := range shared {
-		t.add(path)
+	s.add(filepath.Join(r.commonDir, "packed-refs"))
+	config := s.read(filepath.Join(r.commonDir, "config"))
+	if _, err := os.Lstat(filepath.Join(r.commonDir, "reftable")); !errors.Is(err, fs.ErrNotExist) || bytes.Contains(bytes.ToLower(config), []byte("refstorage")) {
+		s.unknown = true // refs that are not files
 	}
-	return t
+	return s.digest(), files, nil
 }
 
-// globbed is a path as a pattern that matches it alone.
-func globbed(path string) string {
-	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
+// indexFiles digests all that git reads an index from.
+func (r *Repository) indexFiles() (digest, error) {
+	s := newSources()
+	s.add(filepath.Join(r.gitDir, "index"))
+	names, err := os.ReadDir(r.gitDir)
+	if err != nil {
+		return digest{}, err
+	}
+	for _, n := range names {
+		if strings.HasPrefix(n.Name(), "sharedindex.") {
+			s.add(filepath.Join(r.gitDir, n.Name()))
+		}
+	}
+	return s.digest(), nil
 }
 
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return !errors.Is(err, fs.ErrNotExist)
+// A digest stands for the names and bytes of files.
+type digest [sha256.Size]byte
+
+// Sources are files that git reads.
+type sources struct {
+	sum     hash.Hash
+	unknown bool // git may read more than these
 }
 
-// Traces are the states of files at one moment, as one word.
-type traces struct {
-	began   time.Time
-	newest  time.Time // of all ctimes
-	unknown bool      // there is more than the files say
-	word    []byte
+func newSources() *sources { return &sources{sum: sha256.New()} }
+
+// add adds a file, or that there is none. A program can change a file without a
+// trace in what lstat says, through a link or a mapping, so what counts is what it
+// holds.
+func (s *sources) add(path string) { s.copy(path, maxSource, s.sum) }
+
+// read is add of a small file, and returns what it holds.
+func (s *sources) read(path string) []byte {
+	var b bytes.Buffer
+	s.copy(path, maxSmall, io.MultiWriter(s.sum, &b))
+	return b.Bytes()
 }
 
-// add adds a file, or that there is none.
-func (t *traces) add(path string) {
-	t.word = append(append(t.word, path...), 0)
-	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
-		t.unknown = t.unknown || !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR)
+func (s *sources) copy(path string, most int64, to io.Writer) {
+	fmt.Fprintf(s.sum, "%d %s ", len(path), path)
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		s.unknown = s.unknown || !errors.Is(err, fs.ErrNotExist)
 		return
 	}
-	for _, n := range []uint64{st.Ino, uint64(st.Ctim.Sec), uint64(st.Ctim.Nsec), uint64(st.Size), uint64(st.Mode)} {
-		t.word = binary.LittleEndian.AppendUint64(t.word, n)
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() > most {
+		s.unknown = true
+		return
 	}
-	if changed := time.Unix(st.Ctim.Unix()); changed.After(t.newest) {
-		t.newest = changed
+	fmt.Fprintf(s.sum, "%d ", info.Size())
+	n, err := io.Copy(to, io.LimitReader(file, most))
+	if err != nil || n != info.Size() {
+		s.unknown = true // it grows, shrinks or cannot be read
 	}
 }
 
-// tick is more than what the clocks of file systems move by: of two changes
-// within it the second may leave the ctime of the first.
-const tick = 100 * time.Millisecond
-
-// settled is the word, nil when what it stands for may change and it would not.
-func (t *traces) settled() []byte {
-	if t.unknown || t.newest.Add(tick).After(t.began) {
-		return nil
+// digest is zero when it would not stand for all that git reads.
+func (s *sources) digest() (d digest) {
+	if !s.unknown {
+		s.sum.Sum(d[:0])
 	}
-	return t.word
+	return d
 }
