@@ -250,7 +250,7 @@ func (l *life) agent(ctx context.Context, shadow *worktree.Shadow, correction st
 	suspicious, watchErr := l.watch.leave(context.WithoutCancel(ctx), n)
 	tools, reached := l.usedTools(l.index), networkUses(l.network)
 	spent := before.Add(used.end()).record()
-	l.soon(func(c *record.Candidate) {
+	l.record(l.index, func(c *record.Candidate) { // at once: what was spent counts after a crash
 		c.Warm = c.Warm || res.Warm
 		c.Rounds, c.Processes, c.Tools, c.Network, c.Usage = l.round+1, nil, tools, reached, spent
 		c.AgentEnd = &record.AgentEnd{End: res.End, Code: res.Code, Signal: res.Signal, Reason: l.Redactor.String(res.Reason)}

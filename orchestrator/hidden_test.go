@@ -127,7 +127,7 @@ func TestHazardsHiddenTests(t *testing.T) {
 	s = newStage(t, sb, "fix")
 	s.cfg.Hidden, s.cfg.Named = Hidden{Patch: []byte(hiddenPatch)}, &Named{Fail: []string{"same", "sane"}, Read: readOK}
 	warned := func(line string) bool { return strings.Contains(line, "without a word of sane: ") }
-	if doc := s.run(t); doc.Candidates[0].Outcome != candidate.Unmet || !strings.HasSuffix(doc.Candidates[0].Detail, "; not reported: sane") || !slices.ContainsFunc(doc.Notices, warned) {
+	if doc := s.run(t); doc.Candidates[0].Outcome != candidate.Unmet || !strings.HasSuffix(doc.Candidates[0].Detail, "; not reported: sane") || !slices.ContainsFunc(doc.Notices, warned) || doc.Revision != nil {
 		t.Errorf("a name that is wrong: %+v, %q", doc.Candidates[0], doc.Notices)
 	}
 

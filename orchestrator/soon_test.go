@@ -2,14 +2,17 @@ package orchestrator
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/bestof-dev/bestof/candidate"
 	"github.com/bestof-dev/bestof/candidate/sandbox"
 	"github.com/bestof-dev/bestof/candidate/sandbox/fake"
+	"github.com/bestof-dev/bestof/orchestrator/event"
 	"github.com/bestof-dev/bestof/orchestrator/record"
 )
 
@@ -67,4 +70,26 @@ func TestWhatIsWrittenSoon(t *testing.T) {
 			t.Error("it was written after the end")
 		}
 	})
+}
+
+// TestWhatAgentsUsedIsWrittenAtOnce: when what an agent left is sealed, the record
+// has how it ended and what it used already, whatever becomes of the run.
+func TestWhatAgentsUsedIsWrittenAtOnce(t *testing.T) {
+	s := newStage(t, fake.New(sandbox.Options{}, map[string]fake.Program{"agent": writes("right\n")}), "agent")
+	publish, looked := s.cfg.Publish, false
+	s.cfg.Publish = func(e event.Event) {
+		publish(e)
+		if c, ok := e.Body.(event.Candidate); !ok || c.State != candidate.Sealing {
+			return
+		}
+		looked = true
+		text, err := os.ReadFile(filepath.Join(s.cfg.Record.Path(), "run.json"))
+		var d record.Document
+		if err := errors.Join(err, json.Unmarshal(text, &d)); err != nil || d.Candidates[0].AgentEnd == nil {
+			t.Errorf("%v: %+v", err, d.Candidates)
+		}
+	}
+	if doc := s.run(t); !looked {
+		t.Errorf("looked: %v, %s", looked, doc.Reason)
+	}
 }
