@@ -118,6 +118,24 @@ func (s *State) Attempts(unfinished bool) ([]Attempt, error) {
 	return all, rows.Err()
 }
 
+// runs are the attempts of a task, the latest first.
+func (s *State) runs(row Row) ([]string, error) {
+	rows, err := s.db.Query(`SELECT run FROM attempts WHERE task = ? ORDER BY run = ? DESC, started DESC, run DESC`, row.Seq, row.Run)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []string
+	for rows.Next() {
+		var run string
+		if err := rows.Scan(&run); err != nil {
+			return nil, err
+		}
+		all = append(all, run)
+	}
+	return all, rows.Err()
+}
+
 // hasRun reports whether a run is an attempt of the batch.
 func (s *State) hasRun(run string) (bool, error) {
 	var n int

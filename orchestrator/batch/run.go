@@ -371,7 +371,7 @@ func (b *batch) prepare(i int, row Row) (*record.Writer, orchestrator.Config, er
 		return nil, cfg, err
 	}
 	if row.Run != "" {
-		if cfg.Kept, err = b.keep(row.Run, w); err != nil {
+		if cfg.Kept, err = b.keep(row, w); err != nil {
 			return nil, cfg, errors.Join(err, w.Close(), b.Records.Remove(w.ID()))
 		}
 	}

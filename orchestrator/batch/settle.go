@@ -155,16 +155,29 @@ func (s *State) forget(records *record.Store, store *worktree.Store) error {
 	return nil
 }
 
-// keep takes over from an earlier attempt's record the candidates that lived to
-// their end, with their files.
-func (b *batch) keep(run string, w *record.Writer) ([]record.Candidate, error) {
-	doc, err := b.Records.Load(run)
-	if errors.Is(err, record.ErrNoRun) || errors.Is(err, record.ErrUnreadable) {
-		return nil, nil // it never came so far
-	}
+// keep takes over from the latest record of a task's attempts the candidates that
+// lived to their end, with their files. An attempt that was killed as it began has
+// no record; then it is that of the one before.
+func (b *batch) keep(row Row, w *record.Writer) ([]record.Candidate, error) {
+	runs, err := b.State.runs(row)
 	if err != nil {
 		return nil, err
 	}
+	for _, run := range runs {
+		doc, err := b.Records.Load(run)
+		if errors.Is(err, record.ErrNoRun) || errors.Is(err, record.ErrUnreadable) {
+			continue // it never came so far
+		}
+		if err != nil {
+			return nil, err
+		}
+		return b.takeOver(run, doc, w)
+	}
+	return nil, nil
+}
+
+// takeOver makes what a run kept part of another record.
+func (b *batch) takeOver(run string, doc record.Document, w *record.Writer) ([]record.Candidate, error) {
 	all := kept(doc)
 	from := b.Records.Path(run)
 	for _, c := range all {

@@ -1,16 +1,19 @@
 package batch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/bestof-dev/bestof/candidate"
+	"github.com/bestof-dev/bestof/candidate/sandbox"
 	"github.com/bestof-dev/bestof/candidate/sandbox/fake"
 	"github.com/bestof-dev/bestof/internal/proc"
 	"github.com/bestof-dev/bestof/orchestrator"
@@ -256,5 +259,48 @@ func TestSettle(t *testing.T) {
 	}
 	if again, err := Settle(t.Context(), s.state, s.records, s.store, noon); err != nil || len(again) != 0 {
 		t.Errorf("a second time: %q, %v", again, err)
+	}
+}
+
+// TestKilledAsItBegan: an attempt that was written down and killed before it had a
+// record takes nothing away from what the one before it did.
+func TestKilledAsItBegan(t *testing.T) {
+	var good atomic.Int32
+	away := true
+	s := newStage(t, 1, map[string]fake.Program{
+		"good":  func(ctx context.Context, p *fake.Process) fake.Exit { good.Add(1); return writes("worse\n")(ctx, p) },
+		"frail": writes("right\n"),
+	}, "good", "frail")
+	s.sandbox = func(sb sandbox.Sandbox) sandbox.Sandbox {
+		return unreliable{sb, func(p string) bool { return p == "frail" && away }}
+	}
+	cfg := s.config(Limits{Jobs: 1})
+	cfg.Retries = 0
+	if r := s.run(cfg); r.ExitCode != orchestrator.ExitInfrastructure || s.states() != "t1:failed:0" {
+		t.Fatalf("%+v, %s", r, s.states())
+	}
+	if _, err := s.state.Retry(); err != nil {
+		t.Fatal(err)
+	}
+	dead, err := proc.Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.StartTime++
+	for range 2 {
+		w, err := s.records.Create(dead, cfg.NewID)
+		if err == nil {
+			err = errors.Join(s.state.begin(0, w.ID(), noon), w.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done, err := Settle(t.Context(), s.state, s.records, s.store, noon); err != nil || len(done) != 1 {
+			t.Fatalf("%q, %v", done, err)
+		}
+	}
+	away = false
+	if r := s.run(cfg); r.ExitCode != 0 || s.states() != "t1:done:2" || good.Load() != 1 {
+		t.Errorf("%+v, %s, the good one ran %d times", r, s.states(), good.Load())
 	}
 }
