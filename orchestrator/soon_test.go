@@ -75,7 +75,7 @@ func TestWhatIsWrittenSoon(t *testing.T) {
 // TestWhatAgentsUsedIsWrittenAtOnce: when what an agent left is sealed, the record
 // has how it ended and what it used already, whatever becomes of the run.
 func TestWhatAgentsUsedIsWrittenAtOnce(t *testing.T) {
-	s := newStage(t, fake.New(sandbox.Options{}, map[string]fake.Program{"agent": writes("right\n")}), "agent")
+	s := newStage(t, fake.New(sandbox.Options{}, map[string]fake.Program{"check": check, "agent": writes("right\n")}), "agent")
 	publish, looked := s.cfg.Publish, false
 	s.cfg.Publish = func(e event.Event) {
 		publish(e)
