@@ -35,7 +35,8 @@ each happen. Tell the agent the token if you agree; do nothing if you do not.`,
 func token() string { return rand.Text()[:8] }
 
 // confirmDir has a file for each `bestof mcp serve` that waits for a person, and
-// one beside it that is locked as long as the process lives.
+// one beside it that is locked as long as the process lives. Without the one
+// beside it, as where nothing can be locked, nobody can tell that it ended.
 func confirmDir(home string) string { return filepath.Join(home, "mcp", "confirm") }
 
 const pendingLock = ".lock"
@@ -56,8 +57,8 @@ func (p *pendingFile) keep(waiting []serve.Pending) error {
 	if err := os.MkdirAll(filepath.Dir(p.path), 0o700); err != nil {
 		return err
 	}
-	if err := p.alive.Lock(); err != nil {
-		return err
+	if p.alive.Lock() != nil {
+		_ = os.Remove(p.path + pendingLock) // the token is shown all the same
 	}
 	b, err := json.Marshal(waiting)
 	if err != nil {
@@ -72,8 +73,8 @@ func (p *pendingFile) remove() {
 	_ = p.alive.Close()
 }
 
-// pendingAdoptions is what waits in all processes that live. What one left that
-// was killed is removed.
+// pendingAdoptions is what waits in all processes that live, or could. What one
+// left that was killed is removed.
 func pendingAdoptions(home string, now time.Time) ([]serve.Pending, error) {
 	waiting := []serve.Pending{}
 	names, err := os.ReadDir(confirmDir(home))
@@ -85,12 +86,14 @@ func pendingAdoptions(home string, now time.Time) ([]serve.Pending, error) {
 		if !strings.HasSuffix(path, ".json") {
 			continue
 		}
-		left := &pendingFile{path, flock.New(path + pendingLock)}
-		if dead, err := left.alive.TryLock(); dead && err == nil {
-			left.remove()
-			continue
+		if _, err := os.Lstat(path + pendingLock); err == nil {
+			left := &pendingFile{path, flock.New(path + pendingLock)}
+			if dead, err := left.alive.TryLock(); dead && err == nil {
+				left.remove()
+				continue
+			}
+			_ = left.alive.Close()
 		}
-		_ = left.alive.Close()
 		var some []serve.Pending
 		b, err := os.ReadFile(path)
 		if err != nil || json.Unmarshal(b, &some) != nil {

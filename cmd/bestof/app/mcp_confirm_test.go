@@ -54,3 +54,26 @@ func TestTokensOfALivingServer(t *testing.T) {
 		t.Errorf("left after an end in order: %v, %v", left, err)
 	}
 }
+
+// A token is shown also where nothing can be locked, and what has no lock beside
+// it could be of a process that lives.
+func TestTokensWithoutLocks(t *testing.T) {
+	home, now := t.TempDir(), time.Now()
+	asked := []serve.Pending{{Token: "AAA", Until: now.Add(time.Minute)}}
+	server := newPendingFile(home)
+	if err := os.MkdirAll(server.path+pendingLock, 0o700); err != nil { // which no lock is
+		t.Fatal(err)
+	}
+	if err := server.keep(asked); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		waiting, err := pendingAdoptions(home, now)
+		if err != nil || len(waiting) != 1 || waiting[0].Token != "AAA" {
+			t.Errorf("shown: %+v, %v", waiting, err)
+		}
+	}
+	if left, err := os.ReadDir(confirmDir(home)); err != nil || len(left) != 1 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
