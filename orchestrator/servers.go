@@ -325,13 +325,13 @@ func (h toolHooks) Before(ctx context.Context, c gateway.ToolCall) gateway.Decis
 	if c.Candidate == 0 {
 		for _, k := range h.tooling.turn.Hooks {
 			if k.Event == hook.PreToolUse && k.Matcher.Match(c.Tool) {
-				return gateway.Decision{Deny: true, Reason: fmt.Sprintf("the one of %s at PreToolUse decides about it when a candidate calls it", k.From)}
+				return gateway.Decision{Deny: true, Unasked: true, Reason: fmt.Sprintf("it was not called, since the hook of %s at PreToolUse decides about it when a candidate calls it", k.From)}
 			}
 		}
 		return gateway.Decision{}
 	}
 	d := h.tooling.Before(ctx, ToolCall(c))
-	return gateway.Decision(d)
+	return gateway.Decision{Deny: d.Deny, Reason: d.Reason, Arguments: d.Arguments}
 }
 
 func (h toolHooks) After(ctx context.Context, c gateway.ToolCall, r mcp.Result, err error) {

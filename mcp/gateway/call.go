@@ -24,6 +24,7 @@ type Decision struct {
 	Deny      bool
 	Reason    string          // told to the candidate
 	Arguments json.RawMessage // replaces the arguments, if not nil; must be an object
+	Unasked   bool            // with Deny: no hook was asked, and Reason says all of it
 }
 
 // Hooks see every call that is about to be dispatched, and what came of it. A
@@ -135,6 +136,8 @@ func (d *dispatch) before(ctx context.Context, c ToolCall) (json.RawMessage, *mc
 	switch {
 	case err != nil:
 		return nil, refuse("the hook failed")
+	case decision.Deny && decision.Unasked:
+		return nil, d.failure(mcp.Withheld, oneLine(decision.Reason))
 	case decision.Deny:
 		if decision.Reason == "" {
 			decision.Reason = "no reason was given"

@@ -17,7 +17,7 @@ import (
 // Prefetched is what was gathered once, before the candidates start.
 type Prefetched struct {
 	Text     string            // the same for every candidate; "" when there is nothing to tell
-	Called   []string          // not those that a hook refused; sorted
+	Called   []string          // only those that left; sorted
 	Failures []PrefetchFailure // sorted by tool
 }
 
@@ -116,7 +116,7 @@ func (g *Gateway) gather(ctx context.Context) Prefetched {
 	calls.Wait()
 	var sections []section
 	for i, name := range names {
-		if e := outcomes[i].err; e == nil || e.Kind != mcp.Withheld || e.Sent {
+		if e := outcomes[i].err; e == nil || e.Sent {
 			p.Called = append(p.Called, name)
 		}
 		s := section{tool: name, text: Render(outcomes[i].result)}

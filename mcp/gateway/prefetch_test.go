@@ -109,16 +109,25 @@ func TestTheOrderOfAnswersDoesNotShow(t *testing.T) {
 func TestWhatFailsIsToldToTheOperatorOnly(t *testing.T) {
 	r := start(t, func(c *gateway.Config, up *upstream) {
 		c.Hooks = &hooks{before: func(_ context.Context, c gateway.ToolCall) gateway.Decision {
+			if c.Tool == "mcp__s__unasked" {
+				return gateway.Decision{Deny: true, Unasked: true, Reason: "nobody asked"}
+			}
 			return gateway.Decision{Deny: c.Tool == "mcp__s__denied" && c.Candidate == 0, Reason: "no"}
 		}, after: func(_ context.Context, c gateway.ToolCall, _ mcp.Result, _ error) {
 			if c.Tool == "mcp__s__unseen" {
 				panic("the answer is there already")
 			}
 		}}
-		tools := map[string]mcp.Result{"blank": says(" \n"), "denied": says("x"), "good": says("well"), "unseen": says("x"), "wrong": {IsError: true, Content: says("broken").Content}}
+		tools := map[string]mcp.Result{"blank": says(" \n"), "denied": says("x"), "good": says("well"), "unseen": says("x"), "unasked": says("x"), "wrong": {IsError: true, Content: says("broken").Content}}
 		for name, res := range tools {
 			c.Offers = append(c.Offers, gateway.Offer{Server: "s", Tools: []mcp.Tool{inputless(name)}})
 			up.tools[mcp.Route{Server: "s", Tool: name}] = func(context.Context, mcp.Call) (mcp.Result, error) { return res, nil }
+		}
+		for name, left := range map[string]bool{"away": false, "cut": true} {
+			c.Offers = append(c.Offers, gateway.Offer{Server: "s", Tools: []mcp.Tool{inputless(name)}})
+			up.tools[mcp.Route{Server: "s", Tool: name}] = func(context.Context, mcp.Call) (mcp.Result, error) {
+				return mcp.Result{}, &mcp.CallError{Server: "s", Tool: name, Kind: mcp.Unavailable, Reason: "gone", Sent: left}
+			}
 		}
 	})
 	p := r.Prefetch(context.Background())
@@ -126,12 +135,13 @@ func TestWhatFailsIsToldToTheOperatorOnly(t *testing.T) {
 	for _, f := range p.Failures {
 		failed = append(failed, f.Tool+": "+f.Reason)
 	}
-	want := []string{"mcp__s__blank: it answered nothing", `mcp__s__denied: mcp server "s", tool "denied": refused by a hook: no`,
+	want := []string{`mcp__s__away: mcp server "s", tool "away": gone`, "mcp__s__blank: it answered nothing", `mcp__s__cut: mcp server "s", tool "cut": gone`, `mcp__s__denied: mcp server "s", tool "denied": refused by a hook: no`,
+		`mcp__s__unasked: mcp server "s", tool "unasked": nobody asked`,
 		`mcp__s__unseen: mcp server "s", tool "unseen": the result is withheld: the hook that looks at it failed`, "mcp__s__wrong: the tool says: broken"}
 	if !slices.Equal(failed, want) || strings.Contains(p.Text, "broken") || !strings.Contains(p.Text, "well") {
 		t.Errorf("%q\n%s", failed, p.Text)
 	}
-	if want := []string{"mcp__s__blank", "mcp__s__good", "mcp__s__unseen", "mcp__s__wrong"}; !slices.Equal(p.Called, want) {
+	if want := []string{"mcp__s__blank", "mcp__s__cut", "mcp__s__good", "mcp__s__unseen", "mcp__s__wrong"}; !slices.Equal(p.Called, want) {
 		t.Errorf("called: %q, want %q", p.Called, want)
 	}
 }
