@@ -108,18 +108,18 @@ func TestResumeComparesTheSameTask(t *testing.T) {
 	if _, err := db.Exec(`UPDATE tasks SET state = ? WHERE seq = 0`, batch.Done); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.compareSettings(t.Context(), state, found, false); err != nil {
+	if _, _, err := p.compareSettings(t.Context(), state, found, resumeOptions{}); err != nil {
 		t.Error(err)
 	}
 	p.file.Sandbox.Read = []string{"/data"}
-	if err := p.compareSettings(t.Context(), state, found, false); err == nil || !strings.Contains(err.Error(), "what candidates may read") {
+	if _, _, err := p.compareSettings(t.Context(), state, found, resumeOptions{}); err == nil || !strings.Contains(err.Error(), "what candidates may read") {
 		t.Error(err)
 	}
 	p.file.Sandbox.Read = nil
 	changed := p.turns["r\x00one"]
 	changed.Settings.Isolation.Summary = "plain processes"
 	p.turns["r\x00one"] = changed
-	if err := p.compareSettings(t.Context(), state, found, false); err == nil || !strings.Contains(err.Error(), "the isolation") {
+	if _, _, err := p.compareSettings(t.Context(), state, found, resumeOptions{}); err == nil || !strings.Contains(err.Error(), "the isolation") {
 		t.Error(err)
 	}
 }

@@ -290,6 +290,14 @@ func (a *app) recallBatch(ctx context.Context, o resumeOptions, state *batch.Sta
 	if p.site, err = a.batchSite(home); err != nil {
 		return nil, err
 	}
+	now, gone, err := p.compareSettings(ctx, state, settings, o)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(now, again)
+	if err := state.SetSettings(now, gone...); err != nil {
+		return nil, asBatchError(err)
+	}
 	if o.failed {
 		n, err := state.Retry()
 		if err != nil {
@@ -297,10 +305,7 @@ func (a *app) recallBatch(ctx context.Context, o resumeOptions, state *batch.Sta
 		}
 		a.warn("%s tried again", countAre(n, "task"))
 	}
-	if err := p.compareSettings(ctx, state, settings, o.accept); err != nil {
-		return nil, err
-	}
-	return p, asBatchError(state.SetSettings(again))
+	return p, nil
 }
 
 // gone are the settings that were found when the batch began and are not there
@@ -334,31 +339,35 @@ func changes(settings, found map[string]string) (names []string) {
 }
 
 // compareSettings refuses to go on with what decides results when it changed,
-// unless somebody agrees.
-func (p *batchPlan) compareSettings(ctx context.Context, state *batch.State, settings map[string]string, accept bool) error {
+// unless somebody agrees: then it returns what is there now, and the names of what
+// is gone.
+func (p *batchPlan) compareSettings(ctx context.Context, state *batch.State, settings map[string]string, o resumeOptions) (now map[string]string, lost []string, err error) {
 	rows, err := state.Rows()
 	if err != nil {
-		return asBatchError(err)
+		return nil, nil, asBatchError(err)
 	}
-	if !slices.ContainsFunc(rows, func(r batch.Row) bool { return r.State == batch.Pending || r.State == batch.Running }) {
-		return nil // nothing will be run
+	rows = slices.DeleteFunc(rows, func(r batch.Row) bool {
+		return r.State != batch.Pending && r.State != batch.Running && !(o.failed && r.State == batch.Failed)
+	})
+	if len(rows) == 0 {
+		return map[string]string{}, nil, nil // nothing will be run
 	}
 	spec, err := state.Spec(0) // as when the batch began: the isolation names a task's own image
 	if err != nil {
-		return asBatchError(err)
+		return nil, nil, asBatchError(err)
 	}
 	found, err := p.found(ctx, spec)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	changed := changes(settings, found)
 	if len(changed) == 0 {
-		return nil
+		return map[string]string{}, nil, nil
 	}
 	text := strings.Join(changed, ", ")
-	if !accept {
-		return statusError{orchestrator.ExitUsage, fmt.Errorf("changed since the batch began: %s: put it back, or go on with --accept-changes", text)}
+	if !o.accept {
+		return nil, nil, statusError{orchestrator.ExitUsage, fmt.Errorf("changed since the batch began: %s: put it back, or go on with --accept-changes", text)}
 	}
 	p.app.warn("goes on although this changed: %s", text)
-	return asBatchError(state.SetSettings(found, gone(settings, found)...))
+	return found, gone(settings, found), nil
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -32,7 +33,8 @@ func TestAcceptedChangesAreKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.compareSettings(t.Context(), state, settings, accept); err != nil {
+		now, lost, err := p.compareSettings(t.Context(), state, settings, resumeOptions{accept: accept})
+		if err := errors.Join(err, state.SetSettings(now, lost...)); err != nil {
 			t.Error(err)
 		}
 	}
