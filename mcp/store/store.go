@@ -380,8 +380,9 @@ func (s *Store) Grant(scope mcp.Scope, name string, print mcp.Print, now time.Ti
 }
 
 // Revoke takes a grant back: granted = false in the file, and for an entry of
-// the repository a record that says so whatever its file will say. The record
-// is first, so that a file which cannot be written withholds the server too.
+// the repository a record that says so whatever its file will say. Each is tried
+// though the other cannot be written, and withholds the server by itself; an
+// error says which of them does.
 func (s *Store) Revoke(scope mcp.Scope, name string, now time.Time) error {
 	unlock, err := s.lock()
 	if err != nil {
@@ -392,14 +393,17 @@ func (s *Store) Revoke(scope mcp.Scope, name string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := s.record(scope, name, mcp.Record{Revoked: true, Agreed: now.UTC()}); err != nil {
-		return err
-	}
-	if err := s.put(scope, edited); err != nil {
-		return fmt.Errorf("%q is withheld, but its entry does not say so: %w", name, err)
-	}
-	if scope == mcp.User {
+	unrecorded := s.record(scope, name, mcp.Record{Revoked: true, Agreed: now.UTC()})
+	unwritten := s.put(scope, edited)
+	switch {
+	case unrecorded != nil && unwritten != nil:
+		return fmt.Errorf("%q is not withheld: %w; %w", name, unrecorded, unwritten)
+	case unwritten != nil:
+		return fmt.Errorf("%q is withheld, but its entry does not say so: %w", name, unwritten)
+	case scope == mcp.User: // whose file counts by itself
 		return s.forget(scope, name)
+	case unrecorded != nil:
+		return fmt.Errorf("%q is withheld, but only as long as its entry says so: %w", name, unrecorded)
 	}
 	return nil
 }

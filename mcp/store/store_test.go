@@ -349,6 +349,50 @@ func TestRevokeWithoutTheFile(t *testing.T) {
 	}
 }
 
+// A grant is withdrawn also where the home cannot be written and the entry can,
+// and what is not withdrawn is not said to be.
+func TestRevokeWithoutTheRecord(t *testing.T) {
+	for _, scope := range []mcp.Scope{mcp.Project, mcp.User} {
+		for _, full := range []bool{false, true} {
+			p := newPlace(t, entry("s", ""), "")
+			if scope == mcp.User {
+				p = newPlace(t, "", entry("s", ""))
+			}
+			s := p.store(true)
+			e, _ := s.Find("", "s")
+			if err := s.Grant(scope, "s", mcp.Fingerprint(e.Server, nil), now); err != nil {
+				t.Fatal(err)
+			}
+			limit := len(p.text(t, scope)) + 1 // of "false"; a record takes more
+			loaded, says := "s:"+string(scope)+":withheld", "granted = false"
+			wants := []string{`"s" is withheld, but only as long as its entry says so: record the answer`}
+			switch {
+			case full:
+				limit, loaded, says = 1, "s:"+string(scope), "granted = true"
+				wants = []string{`"s" is not withheld: record the answer`, "; write "}
+			case scope == mcp.User:
+				wants = nil
+			}
+			var err error
+			t.Run(string(scope), func(t *testing.T) {
+				fileLimit(t, uint64(limit))
+				err = s.Revoke(scope, "s", now)
+			})
+			if (err == nil) != (wants == nil) {
+				t.Error(err)
+			}
+			for _, want := range wants {
+				if err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n")) {
+					t.Errorf("%v, want %s", err, want)
+				}
+			}
+			if got := names(s.Load()); got != loaded || !strings.Contains(p.text(t, scope), says) {
+				t.Errorf("%s, want %s\n%s", got, loaded, p.text(t, scope))
+			}
+		}
+	}
+}
+
 // Removing forgets the answer, and an entry of the same name is a new one.
 func TestRemove(t *testing.T) {
 	p := newPlace(t, "# top\n"+entry("s", "")+entry("bad__name", ""), "")
