@@ -74,10 +74,10 @@ func (s Server) Secrets() []string {
 
 // AddressSecrets lists what Endpoint hides of the address or the arguments and
 // could be a credential: a password, a value that is named as credentials are,
-// and what looks like a key.
+// what looks like a key, and a URL that cannot be read.
 func (s Server) AddressSecrets() []string {
 	if s.Transport == HTTP {
-		return secretsInURL(s.URL)
+		return longEnough(secretsInURL(s.URL))
 	}
 	var out []string
 	for i, arg := range s.Args {
@@ -85,31 +85,76 @@ func (s Server) AddressSecrets() []string {
 		if i > 0 {
 			before = s.Args[i-1]
 		}
-		switch shown := hideInArg(before, arg); {
+		shown := hideInArg(before, arg)
+		if from := urlIn(arg); from >= 0 && shown != arg {
+			out = append(out, secretsInURL(arg[from:])...)
+			if !strings.Contains(shown, "://") && !slices.Contains(out, arg[from:]) {
+				out = append(out, arg[from:])
+			}
+			continue
+		}
+		switch name, named := strings.CutSuffix(shown, "="+hidden); {
 		case shown == arg:
-		case strings.Contains(shown, "://"):
-			out = append(out, secretsInURL(arg[strings.LastIndexAny(arg[:strings.Index(arg, "://")], "= ")+1:])...)
 		case shown == hidden:
 			out = append(out, arg)
-		default: // NAME=… or NAME: …, of which the name is shown
-			value := arg[strings.IndexAny(arg, "=:")+1:]
-			_, word, _ := strings.Cut(strings.TrimSpace(value), " ") // of "Bearer …"
-			out = append(out, strings.TrimSpace(value), word)
+		case named:
+			out = append(out, spoken(arg[len(name)+1:])...)
+		default:
+			name = strings.TrimSuffix(shown, ": "+hidden)
+			value := arg[len(name)+1:]
+			if credentialHeader(name) || slices.ContainsFunc(strings.Fields(value), looksLikeKey) {
+				out = append(out, spoken(value)...)
+			}
 		}
 	}
 	return longEnough(out)
 }
 
-// secretsInURL lists what hideInURL hides and could be a credential.
+// spoken is a value, and what stands in it behind a word as "Bearer".
+func spoken(value string) []string {
+	value = strings.TrimSpace(value)
+	_, word, _ := strings.Cut(value, " ")
+	return []string{value, strings.TrimSpace(word)}
+}
+
+// secretsInURL lists what hideInURL hides and could be a credential, as it is
+// written and as it is meant.
 func secretsInURL(raw string) (out []string) {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return nil
+	add := func(written string, meant func(string) (string, error)) {
+		out = append(out, written)
+		if plain, err := meant(written); err == nil && plain != written {
+			out = append(out, plain)
+		}
 	}
-	if password, ok := u.User.Password(); ok {
-		out = append(out, password)
-	} else if u.User != nil {
-		out = append(out, u.User.Username())
+	user := func(info string) {
+		if _, password, ok := strings.Cut(info, ":"); ok {
+			add(password, url.PathUnescape)
+		} else if looksLikeKey(info) {
+			add(info, url.PathUnescape)
+		}
+	}
+	_, rest, _ := strings.Cut(raw, "//")
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		out = append(out, raw)
+		first, last := strings.Index(rest, "@"), strings.LastIndex(rest, "@")
+		if last >= 0 { // a password that is not escaped may have any of /?#
+			out = append(out, rest[:last])
+			user(rest[:last])
+		}
+		if first < last { // and what is behind the host may have an @
+			user(rest[:first])
+		}
+	}
+	if err != nil {
+		return out
+	}
+	if u.User != nil && u.Host != "" {
+		authority := rest
+		if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+			authority = rest[:end]
+		}
+		user(authority[:max(0, strings.LastIndex(authority, "@"))])
 	}
 	for _, part := range strings.Split(u.EscapedPath(), "/") {
 		if looksLikeKey(part) {
@@ -122,11 +167,13 @@ func secretsInURL(raw string) (out []string) {
 			name, value = "", pair // a bare word may be the key itself
 		}
 		if credentialFlag(name) || looksLikeKey(value) {
-			plain, _ := url.QueryUnescape(value)
-			out = append(out, value, plain)
+			add(value, url.QueryUnescape)
 		}
 	}
-	return longEnough(out)
+	if _, fragment, ok := strings.Cut(raw, "#"); ok {
+		add(fragment, url.PathUnescape)
+	}
+	return out
 }
 
 // longEnough leaves out values that would hide ordinary words.
@@ -204,8 +251,7 @@ func hideInArg(before, arg string) string {
 	if isFlag(before) && !strings.Contains(before, "=") && credentialFlag(before) && !isFlag(arg) {
 		return hidden
 	}
-	if i := strings.Index(arg, "://"); i > 0 {
-		from := strings.LastIndexAny(arg[:i], "= ") + 1
+	if from := urlIn(arg); from >= 0 {
 		if credentialFlag(strings.TrimRight(arg[:from], "= ")) {
 			return arg[:from] + hidden
 		}
@@ -218,6 +264,15 @@ func hideInArg(before, arg string) string {
 		return name + ": " + hidden
 	}
 	return arg
+}
+
+// urlIn is where a URL begins in an argument, -1 if none does.
+func urlIn(arg string) int {
+	i := strings.Index(arg, "://")
+	if i <= 0 {
+		return -1
+	}
+	return strings.LastIndexAny(arg[:i], "= ") + 1
 }
 
 func isFlag(arg string) bool { return len(arg) > 1 && arg[0] == '-' }
@@ -233,4 +288,11 @@ func credentialFlag(name string) bool {
 	upper := strings.ToUpper(name)
 	return redact.CredentialName(name) || slices.Contains([]string{"AUTHORIZATION", "KEY", "AUTH", "PASS", "PASSWD", "BEARER", "PAT"}, upper) ||
 		slices.ContainsFunc([]string{"_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD"}, func(end string) bool { return strings.HasSuffix(upper, end) })
+}
+
+// credentialHeader reads a header by its name.
+func credentialHeader(name string) bool {
+	upper := strings.ToUpper(strings.TrimSpace(name))
+	return credentialFlag(upper) ||
+		slices.ContainsFunc([]string{"AUTHORIZATION", "AUTH", "COOKIE", "SESSION", "SIGNATURE"}, func(end string) bool { return strings.HasSuffix(upper, end) })
 }

@@ -228,12 +228,26 @@ func TestAddressSecrets(t *testing.T) {
 		want   []string
 	}{
 		{Server{Transport: HTTP, URL: "https://someone:" + secret + "@h:1/mcp?env=production&n=1"}, []string{secret}},
-		{Server{Transport: HTTP, URL: "https://" + secret + "@h/s/" + key + "/mcp"}, []string{secret, key}},
-		{Server{Transport: HTTP, URL: "https://h/mcp?api_key=a%2Fb%2Fc%2Fd%2F&v=" + key + "&" + key}, []string{"a%2Fb%2Fc%2Fd%2F", "a/b/c/d/", key, key, key, key}},
+		{Server{Transport: HTTP, URL: "https://" + key + "@h/s/" + key + "x/mcp"}, []string{key, key + "x"}},
+		{Server{Transport: HTTP, URL: "https://h/mcp?api_key=a%2Fb%2Fc%2Fd%2F&v=" + key + "&" + key}, []string{"a%2Fb%2Fc%2Fd%2F", "a/b/c/d/", key, key}},
 		{Server{Transport: HTTP, URL: "https://h/mcp?token=short"}, nil},
 		{Server{Transport: Stdio, Args: []string{"--api-key", secret, "--port", "8080808080", "--level=verbose-level"}}, []string{secret}},
 		{Server{Transport: Stdio, Args: []string{"--token=" + secret, "-H", "Authorization: Bearer " + secret}}, []string{secret, "Bearer " + secret, secret}},
 		{Server{Transport: Stdio, Args: []string{"--db=postgres://u:" + secret + "@h/db"}}, []string{secret}},
+		// What is an ordinary word.
+		{Server{Transport: Stdio, Args: []string{"postgres://postgres@host/db", "-H", "Accept: application/json", "--header", "X-Mode:read-only mode"}}, nil},
+		{Server{Transport: HTTP, URL: "https://operator@h/mcp"}, nil},
+		// Headers by their names, and by their values.
+		{Server{Transport: Stdio, Args: []string{"-H", "Cookie: sid=" + secret, "-H", "X-Auth:" + secret, "-H", "Accept: " + key, "--header=Authorization: Bearer " + secret}},
+			[]string{"sid=" + secret, secret, key, "Bearer " + secret, secret}},
+		// As it is written and as it is meant.
+		{Server{Transport: HTTP, URL: "https://u:p%40ssword@h/"}, []string{"p%40ssword", "p@ssword"}},
+		{Server{Transport: HTTP, URL: "https://h/mcp#access%20words"}, []string{"access%20words", "access words"}},
+		// What cannot be read.
+		{Server{Transport: Stdio, Args: []string{"postgres://u:pass#word@h/db"}}, []string{"postgres://u:pass#word@h/db", "u:pass#word", "pass#word"}},
+		{Server{Transport: HTTP, URL: "https://u:pass/word@h/?to=a@b"}, []string{"https://u:pass/word@h/?to=a@b", "u:pass/word@h/?to=a", "pass/word@h/?to=a", "pass/word"}},
+		{Server{Transport: HTTP, URL: "https://u:pass%40w%6Frd@/mcp"}, []string{"https://u:pass%40w%6Frd@/mcp", "u:pass%40w%6Frd", "pass%40w%6Frd", "pass@word"}},
+		{Server{Transport: HTTP, URL: "https://h/%zz" + secret}, []string{"https://h/%zz" + secret}},
 	} {
 		if got := c.server.AddressSecrets(); !slices.Equal(got, c.want) {
 			t.Errorf("%s has %q, want %q", c.server.Endpoint(), got, c.want)
