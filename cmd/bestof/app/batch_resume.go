@@ -338,6 +338,37 @@ func changes(settings, found map[string]string) (names []string) {
 	return names
 }
 
+// foundAgain is what is found by the task that the batch was begun with: the
+// isolation names a task's own image. Where that one cannot be planned any more,
+// because its repository is gone, the first of those that are left serves that can
+// be, one of each repository. Then a container says nothing of how it was.
+func (p *batchPlan) foundAgain(ctx context.Context, state *batch.State, left []batch.Row, settings map[string]string) (map[string]string, error) {
+	spec, err := state.Spec(0)
+	if err != nil {
+		return nil, asBatchError(err)
+	}
+	found, first := p.found(ctx, spec)
+	fault, tried := first, map[string]bool{}
+	for _, r := range left {
+		if fault == nil || ctx.Err() != nil {
+			break
+		}
+		if spec, err = state.Spec(r.Seq); err != nil {
+			return nil, asBatchError(err)
+		}
+		if r.Seq == 0 || tried[spec.Dir] {
+			continue
+		}
+		tried[spec.Dir] = true
+		if found, fault = p.found(ctx, spec); fault == nil && p.o.run.sandbox == "docker" {
+			const isolation = foundSetting + "the isolation"
+			found[isolation] = settings[isolation]
+			p.app.warn("whether the isolation changed is not known: %v", first)
+		}
+	}
+	return found, fault
+}
+
 // compareSettings refuses to go on with what decides results when it changed,
 // unless somebody agrees: then it returns what is there now, and the names of what
 // is gone.
@@ -352,11 +383,7 @@ func (p *batchPlan) compareSettings(ctx context.Context, state *batch.State, set
 	if len(rows) == 0 {
 		return map[string]string{}, nil, nil // nothing will be run
 	}
-	spec, err := state.Spec(0) // as when the batch began: the isolation names a task's own image
-	if err != nil {
-		return nil, nil, asBatchError(err)
-	}
-	found, err := p.found(ctx, spec)
+	found, err := p.foundAgain(ctx, state, rows, settings)
 	if err != nil {
 		return nil, nil, err
 	}
