@@ -2,15 +2,18 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bestof-dev/bestof/internal/redact"
 	"github.com/bestof-dev/bestof/internal/term"
 	"github.com/bestof-dev/bestof/mcp"
 	"github.com/bestof-dev/bestof/mcp/store"
@@ -176,8 +179,10 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// handshakeText is what a person decides on. All that others wrote is cleaned.
+// handshakeText is what a person decides on. All that others wrote is cleaned,
+// and has none of the entry's secrets.
 func handshakeText(e mcp.Entry, d mcp.Declared, changes *mcp.Changes) string {
+	d, changes = withoutSecrets(e.Server, d, changes)
 	var b strings.Builder
 	fmt.Fprintf(&b, "MCP server %q of %s\n", term.Clean(e.Name, 0), store.Shown(e.Scope))
 	fmt.Fprintf(&b, "  %s: %s\n", e.Transport, term.Clean(e.Endpoint(), 0))
@@ -201,6 +206,78 @@ func handshakeText(e mcp.Entry, d mcp.Declared, changes *mcp.Changes) string {
 		b.WriteString(changesText(*changes, e.Record.Agreed))
 	}
 	return b.String()
+}
+
+// withoutSecrets is what a server declared, and how it changed, without what
+// its entry hides, which it may repeat. It is for showing: fingerprints are of
+// what was declared.
+func withoutSecrets(server mcp.Server, d mcp.Declared, changes *mcp.Changes) (mcp.Declared, *mcp.Changes) {
+	known := redact.New(server.Secrets())
+	hide := known.String
+	hideAll := func(names []string) (out []string) {
+		for _, n := range names {
+			out = append(out, hide(n))
+		}
+		return out
+	}
+	d.Name, d.Version, d.Protocol = hide(d.Name), hide(d.Version), hide(d.Protocol)
+	d.Tools = slices.Clone(d.Tools)
+	for i, t := range d.Tools {
+		t.Name, t.Title, t.Description = hide(t.Name), hide(t.Title), hide(t.Description)
+		t.InputSchema, t.OutputSchema = hideInJSON(known, t.InputSchema), hideInJSON(known, t.OutputSchema)
+		if t.Annotations != nil {
+			claims := *t.Annotations
+			claims.Title = hide(claims.Title)
+			t.Annotations = &claims
+		}
+		d.Tools[i] = t
+	}
+	if changes == nil {
+		return d, nil
+	}
+	hidePart := func(text string) string {
+		if raw := json.RawMessage(text); json.Valid(raw) { // a schema, or claims
+			text = string(hideInJSON(known, raw))
+		}
+		return hide(text)
+	}
+	c := *changes
+	c.Before, c.After, c.Added, c.Removed = hide(c.Before), hide(c.After), hideAll(c.Added), hideAll(c.Removed)
+	c.Changed = slices.Clone(c.Changed)
+	for i, t := range c.Changed {
+		t.Name, t.Parts = hide(t.Name), slices.Clone(t.Parts)
+		for j, p := range t.Parts {
+			t.Parts[j].Before, t.Parts[j].After = hidePart(p.Before), hidePart(p.After)
+		}
+		c.Changed[i] = t
+	}
+	return d, &c
+}
+
+// jsonWord is a string or a number in a JSON text.
+var jsonWord = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*`)
+
+// hideInJSON replaces secrets in the strings and numbers of a JSON text, which
+// stays one.
+func hideInJSON(known *redact.Redactor, raw json.RawMessage) json.RawMessage {
+	if raw == nil {
+		return nil
+	}
+	return jsonWord.ReplaceAllFunc(raw, func(word []byte) []byte {
+		text := string(word)
+		if word[0] == '"' && json.Unmarshal(word, &text) != nil {
+			return word
+		}
+		shown := known.String(text)
+		if shown == text {
+			return word
+		}
+		b, err := json.Marshal(shown)
+		if err != nil {
+			return []byte(`""`)
+		}
+		return b
+	})
 }
 
 // toolLine is a tool by its name, the first line of what it says, and what it
@@ -313,7 +390,8 @@ func difference(before, after string) (string, string) {
 	return cut(x), cut(y)
 }
 
-// A grantDocument is a review in JSON, with everything that the server said.
+// A grantDocument is a review in JSON, with everything that the server said but
+// for the secrets of its entry.
 type grantDocument struct {
 	Schema      string         `json:"schema"`
 	Granted     bool           `json:"granted"`
@@ -345,8 +423,10 @@ type beforeAfter struct {
 	After  string `json:"after"`
 }
 
-// grantJSON is the document of a review that ends with a yes.
+// grantJSON is the document of a review that ends with a yes, without the
+// entry's secrets.
 func grantJSON(e mcp.Entry, d mcp.Declared, print mcp.Print, c *mcp.Changes) grantDocument {
+	d, c = withoutSecrets(e.Server, d, c)
 	doc := grantDocument{
 		Schema: "bestof.mcp-grant/1", Granted: true, Server: jsonMCP(e), Announced: announced{d.Name, d.Version, d.Protocol},
 		Tools: append([]mcp.Tool{}, d.Tools...), Fingerprint: print.Digest(),

@@ -178,6 +178,47 @@ func TestGrantDocumentHasBeforeAndAfter(t *testing.T) {
 	}
 }
 
+// A server that repeats its own key, wherever and however it writes it, does not
+// have it shown, also not the half of it where a text is cut. What is granted is
+// what was declared.
+func TestGrantHidesWhatAServerRepeats(t *testing.T) {
+	const key, pin = "a-key/of-the-entry", "314159265358"
+	s := mcp.Server{Name: "s", Transport: mcp.Stdio, Cmd: "x", Args: []string{"--token", key, "--password", pin}}
+	declared := func(more string) mcp.Declared {
+		schema := `{"b":"\"` + key + `","a":{"a-key\/of-the-\u0065ntry":[-` + pin + `,1e3,"` + more + `"]},"a":true}`
+		yes := true
+		return mcp.Declared{Server: s, Name: key, Version: key, Protocol: key, Tools: []mcp.Tool{
+			{Name: "t", Title: key, Description: strings.Repeat("w", 90) + " " + key + more, InputSchema: []byte(schema), OutputSchema: []byte(schema), Annotations: &mcp.Annotations{Title: key, ReadOnly: &yes}},
+			{Name: key + more, InputSchema: []byte(`{}`)},
+		}}
+	}
+	before, d := mcp.Fingerprint(s, declared("old").Tools), declared("new")
+	print := mcp.Fingerprint(s, d.Tools)
+	changes := mcp.Review(before, print)
+	e := mcp.Entry{Server: s, Scope: mcp.User, Record: &mcp.Record{Print: before, Agreed: time.Unix(0, 0)}}
+	text := handshakeText(e, d, &changes)
+	doc := grantJSON(e, d, print, &changes)
+	b, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"a-key", "ntry", pin} {
+		if strings.Contains(text, part) || strings.Contains(string(b), part) {
+			t.Errorf("%q is told:\n%s\n%s", part, text, b)
+		}
+	}
+	const schema = `{"b":"\"[redacted]","a":{"[redacted]":["-[redacted]",1e3,"new"]},"a":true}`
+	if got := doc.Tools[0]; string(got.InputSchema) != schema || string(got.OutputSchema) != schema || !strings.HasSuffix(got.Description, " [redacted]new") {
+		t.Errorf("%s", b)
+	}
+	if !strings.Contains(text, "calls itself: [redacted] [redacted]") || !strings.Contains(text, "[redacted]new") || len(doc.Changes.Texts["t"]) == 0 {
+		t.Errorf("%s\n%s", text, b)
+	}
+	if !reflect.DeepEqual(d, declared("new")) || !reflect.DeepEqual(changes, mcp.Review(before, print)) || doc.Fingerprint != print.Digest() {
+		t.Error("what is recorded was changed")
+	}
+}
+
 // A tool cannot be called by what looks like a description or a claim.
 func TestANameIsNothingElse(t *testing.T) {
 	for name, want := range map[string]string{
