@@ -156,7 +156,7 @@ func (s *suite) talk(t *testing.T) {
 	// What is open when the program ends, ends.
 	spec = s.spec(t, "talk", port, "0", "hold")
 	spec.Forwards = []sandbox.Forward{{Port: forwardPort, Socket: socket}}
-	spec.Timeout, spec.Grace = 2*time.Second, 100*time.Millisecond
+	spec.Timeout, spec.Grace = 6*time.Second, 100*time.Millisecond
 	if res := run(t, b, spec); res.End != sandbox.Deadline {
 		t.Fatalf("ended %s: %s", res.End, res.Stderr.Bytes())
 	}

@@ -82,7 +82,7 @@ func (s *suite) stubborn(t *testing.T) {
 	spec := s.spec(t, "hold")
 	locks := []string{filepath.Join(spec.Root, "1"), filepath.Join(spec.Root, "2"), filepath.Join(spec.Root, "3")}
 	spec.Argv = append(spec.Argv, locks...)
-	spec.Timeout, spec.Grace = 1500*time.Millisecond, 100*time.Millisecond
+	spec.Timeout, spec.Grace = 6*time.Second, 100*time.Millisecond
 	res := run(t, s.sandbox(t, sandbox.Options{}), spec)
 	held(t, spec, locks...)
 	if res.End != sandbox.Deadline || res.Duration < spec.Timeout+spec.Grace || len(res.Stdout.Head) == 0 {
@@ -96,7 +96,7 @@ func (s *suite) polite(t *testing.T) {
 	spec := s.spec(t, "polite")
 	ready, asked := filepath.Join(spec.Root, "ready"), filepath.Join(spec.Root, "asked")
 	spec.Argv = append(spec.Argv, ready, asked)
-	spec.Timeout, spec.Grace = 2*time.Second, 20*time.Second
+	spec.Timeout, spec.Grace = 6*time.Second, 20*time.Second
 	res := run(t, b, spec)
 	if _, err := os.Stat(spec.Enter.Host + ready); err != nil {
 		t.Fatal("the program did not get ready in time")
