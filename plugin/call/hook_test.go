@@ -39,7 +39,7 @@ func TestHook(t *testing.T) {
 			t.Run(box+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				p, at := load(t, map[string]string{
-					"plugin.toml": arbiter + "[runtime]\nargv = ['${plugin_dir}/main.sh']\ntimeout_secs = 2\nenv = ['PATH', 'MINE', 'X_API_KEY']\n",
+					"plugin.toml": arbiter + "[runtime]\nargv = ['${plugin_dir}/main.sh']\ntimeout_secs = 8\nenv = ['PATH', 'MINE', 'X_API_KEY']\n",
 					"main.sh":     "#!/bin/sh\n" + c.script + "\n",
 				})
 				out, r, err := p.Hook(t.Context(), sb, options(), at, payload)
