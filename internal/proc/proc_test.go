@@ -2,6 +2,7 @@ package proc_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -201,10 +202,10 @@ func TestFilesAndReport(t *testing.T) {
 	if string(res.Report) != "reported" {
 		t.Errorf("report %q", res.Report)
 	}
-	c = shell("yes >&3")
-	c.Report, c.Timeout, c.Grace = true, 300*time.Millisecond, time.Millisecond
-	if res := run(t, c); len(res.Report) != 4<<10 {
-		t.Errorf("%d bytes of a report that never ends", len(res.Report))
+	c = shell("head -c 1000000 /dev/zero >&3")
+	c.Report = true
+	if res := run(t, c); len(res.Report) != 4<<10 || res.Code != 0 {
+		t.Errorf("%d bytes of a long report, and status %d", len(res.Report), res.Code)
 	}
 }
 
@@ -230,19 +231,19 @@ func TestNothingOutlivesRun(t *testing.T) {
 }
 
 func TestStoppedTreeObeysTerm(t *testing.T) {
-	c := shell("trap 'echo term; exit 5' TERM; sh -c 'kill -STOP $PPID'; while :; do sleep 1 & wait; done")
-	c.Timeout, c.Grace = time.Second, 20*time.Second
-	if res := run(t, c); res.End != proc.Deadline || string(res.Stdout.Head) != "term\n" || res.Duration > 10*time.Second {
-		t.Errorf("ended %s after %s and said %q", res.End, res.Duration, res.Stdout.Head)
+	c := shell("trap 'echo term; exit 5' TERM; sh -c 'kill -STOP $PPID; echo stopped'; while :; do sleep 1 & wait; done")
+	c.Grace = time.Hour // nobody waits for it to pass
+	if res := stop(t, c, "stopped"); res.End != proc.Stopped || string(res.Stdout.Head) != "stopped\nterm\n" {
+		t.Errorf("ended %s and said %q", res.End, res.Stdout.Head)
 	}
 }
 
 func TestTermPassesOverAWrapper(t *testing.T) {
-	script := `trap 'echo outer' TERM; sh -c 'trap "echo inner; exit" TERM; while :; do sleep 1 & wait $!; done' & wait; wait`
+	script := `trap 'echo outer' TERM; sh -c 'trap "echo inner; exit" TERM; echo ready; while :; do sleep 1 & wait $!; done' & wait; wait`
 	for wrapper, want := range map[bool]string{true: "inner\n", false: "inner,outer"} {
 		c := shell(script)
-		c.Wrapper, c.Timeout, c.Grace = wrapper, time.Second, 20*time.Second
-		got := string(run(t, c).Stdout.Head)
+		c.Wrapper, c.Grace = wrapper, time.Hour
+		got := strings.TrimPrefix(string(stop(t, c, "ready").Stdout.Head), "ready\n")
 		if wrapper && got != want || !wrapper && !(strings.Contains(got, "inner") && strings.Contains(got, "outer")) {
 			t.Errorf("wrapper %v: %q, want %q", wrapper, got, want)
 		}
@@ -265,11 +266,33 @@ func TestStoppedSupervisorIsOvercome(t *testing.T) {
 	var id proc.Identity
 	c.Started = func(i proc.Identity) { id = i }
 	c.Log = writerFunc(func([]byte) { _ = syscall.Kill(id.PID, syscall.SIGSTOP) })
-	c.Timeout, c.Grace = time.Second, time.Millisecond
-	res := run(t, c)
-	if n := living(mark); n != 0 || id.Alive() || res.End != proc.Deadline || res.Signal != int(syscall.SIGKILL) {
+	c.Grace = time.Millisecond
+	res := stop(t, c, "before")
+	if n := living(mark); n != 0 || id.Alive() || res.End != proc.Stopped || res.Signal != int(syscall.SIGKILL) {
 		t.Errorf("%s, signal %d, %d processes alive, supervisor alive: %v", res.End, res.Signal, n, id.Alive())
 	}
+}
+
+// stop runs a program and stops it when it has said a word.
+func stop(t *testing.T, c proc.Command, word string) proc.Result {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var said []byte
+	log := c.Log
+	c.Log = writerFunc(func(p []byte) { // one write at a time
+		if log != nil {
+			_, _ = log.Write(p)
+		}
+		if said = append(said, p...); bytes.Contains(said, []byte(word)) {
+			cancel()
+		}
+	})
+	res, err := proc.Run(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
 }
 
 type writerFunc func([]byte)
@@ -286,14 +309,14 @@ func TestStreamHandedOutsideTheTree(t *testing.T) {
 	c.Log = writerFunc(func(p []byte) {
 		held, _ = os.OpenFile("/proc/"+strings.TrimSpace(string(p))+"/fd/1", os.O_WRONLY, 0)
 	})
-	c.Timeout, c.Grace = time.Second, time.Millisecond
-	res := run(t, c)
+	c.Timeout, c.Grace = 24*time.Hour, time.Millisecond
+	res := stop(t, c, "\n")
 	if held == nil {
 		t.Fatal("could not open the stream")
 	}
 	held.Close()
-	if res.End != proc.Deadline || res.Duration > 15*time.Second {
-		t.Errorf("ended %s after %s", res.End, res.Duration)
+	if res.End != proc.Stopped {
+		t.Errorf("ended %s", res.End)
 	}
 }
 

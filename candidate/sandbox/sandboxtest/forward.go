@@ -1,6 +1,7 @@
 package sandboxtest
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,9 +63,10 @@ func probeTalk(_ context.Context, p *fake.Process) fake.Exit {
 	return fake.Exit{}
 }
 
-// capitals is a server of the host's that answers when all was said; ended is
-// told of each connection that ended.
-func capitals(t *testing.T) (socket string, ended <-chan string) {
+// capitals is a server of the host's that answers when all was said; began
+// counts the connections over which something was, ended is told of each that
+// ended.
+func capitals(t *testing.T) (socket string, began *atomic.Int64, ended <-chan string) {
 	t.Helper()
 	// A path as long as they are in a work directory would leave no room.
 	dir, err := os.MkdirTemp("", "f")
@@ -79,6 +82,7 @@ func capitals(t *testing.T) (socket string, ended <-chan string) {
 	if err := os.Chmod(socket, 0o666); err != nil {
 		t.Fatal(err)
 	}
+	began = new(atomic.Int64)
 	all := make(chan string, 1000)
 	var work sync.WaitGroup
 	work.Go(func() {
@@ -89,14 +93,18 @@ func capitals(t *testing.T) (socket string, ended <-chan string) {
 			}
 			work.Go(func() {
 				defer c.Close()
-				b, _ := io.ReadAll(c)
+				said := bufio.NewReader(c)
+				if _, err := said.Peek(1); err == nil {
+					began.Add(1)
+				}
+				b, _ := io.ReadAll(said)
 				c.Write(bytes.ToUpper(b))
 				all <- string(b)
 			})
 		}
 	})
 	t.Cleanup(func() { l.Close(); work.Wait() })
-	return socket, all
+	return socket, began, all
 }
 
 // forwards: sockets of the host's are reached through ports of the program's
@@ -114,7 +122,7 @@ func (s *suite) forwards(t *testing.T) {
 	t.Run("talk", s.talk)
 	t.Run("nothing else", s.nothingElse)
 	with := *s
-	with.socket, _ = capitals(t)
+	with.socket, _, _ = capitals(t)
 	t.Run("ends", with.ends)
 	for name, test := range map[string]func(*testing.T){
 		"exit": with.exit, "not run": with.notRun, "input": with.input, "output": with.output, "directory": with.directory, "place": with.place,
@@ -132,8 +140,8 @@ func (s *suite) forwards(t *testing.T) {
 
 func (s *suite) talk(t *testing.T) {
 	b := s.sandbox(t, sandbox.Options{})
-	socket, ended := capitals(t)
-	other, _ := capitals(t)
+	socket, began, ended := capitals(t)
+	other, _, _ := capitals(t)
 	port := "127.0.0.1:" + strconv.Itoa(forwardPort)
 	spec := s.spec(t, "talk", port, "30")
 	spec.Forwards = []sandbox.Forward{{Port: forwardPort, Socket: socket}, {Port: forwardPort + 1, Socket: other}}
@@ -156,8 +164,9 @@ func (s *suite) talk(t *testing.T) {
 	// What is open when the program ends, ends.
 	spec = s.spec(t, "talk", port, "0", "hold")
 	spec.Forwards = []sandbox.Forward{{Port: forwardPort, Socket: socket}}
-	spec.Timeout, spec.Grace = 6*time.Second, 100*time.Millisecond
-	if res := run(t, b, spec); res.End != sandbox.Deadline {
+	spec.Grace = 100 * time.Millisecond
+	told := began.Load()
+	if res := stop(t, b, spec, func() bool { return began.Load() > told }); res.End != sandbox.Stopped {
 		t.Fatalf("ended %s: %s", res.End, res.Stderr.Bytes())
 	}
 	if said := <-ended; said != "held" {
@@ -167,7 +176,7 @@ func (s *suite) talk(t *testing.T) {
 
 func (s *suite) nothingElse(t *testing.T) {
 	b := s.sandbox(t, sandbox.Options{})
-	socket, _ := capitals(t)
+	socket, _, _ := capitals(t)
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
