@@ -31,9 +31,16 @@ check:
 # it is told not to; here programs start and end by the thousand. Tests wait more
 # than they compute, so that three packages at a time keep two cores busy. `check`
 # has vetted all of it. Seventy programs are linked, sooner without what only a
-# debugger reads. The command line takes longest, so it is first.
+# debugger reads. The command line takes longest, so it is first. Supervisors and
+# other processes that tests start by the thousand are not raced, except by the
+# tests of supervisors; and Python is called by its own name, where python3 is a
+# script that looks for it.
 race: export GORACE = atexit_sleep_ms=0
+race: export BESTOF_TEST_PLAIN = $(CURDIR)/bin/plain
 race:
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o bin/plain/ ./cmd/bestof ./candidate/sandbox/sandboxtest/probes
+	python=$$(python3 -c 'import sys; print(sys.executable)'); \
+	[ "$$(command -v python3)" = "$$python" ] || PATH="$${python%/*}:$$PATH"; \
 	$(GO) test -race -vet=off -ldflags="-s -w" -shuffle=on -p 3 -timeout 60m ./cmd/bestof/app ./...
 
 # Every fuzz target, FUZZTIME each.

@@ -22,6 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	os.Unsetenv("BESTOF_TEST_PLAIN") // here supervisors are what is tested
 	if len(os.Args) == 3 && os.Args[1] == "talk-and-hang" {
 		talkAndHang(os.Args[2])
 	}

@@ -265,7 +265,10 @@ func run(ctx context.Context, c Command) (Result, error) {
 // replaced, and even where enter leads to. There it finds itself at the
 // descriptor fd, as the file that is returned.
 func supervisor(enter []string, fd int) (*exec.Cmd, *os.File, error) {
-	const self = "/proc/self/exe"
+	self := "/proc/self/exe"
+	if plain := plainProgram(); plain != "" {
+		self = plain
+	}
 	if len(enter) == 0 {
 		return exec.Command(self, superviseWord), nil, nil
 	}

@@ -153,7 +153,7 @@ func newSandbox(ctx context.Context, c *client.Client, f Facts, o sandbox.Option
 	if err != nil {
 		return nil, err
 	}
-	self, err := os.Executable()
+	self, err := proc.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("docker: find this program: %w", err)
 	}

@@ -93,7 +93,7 @@ func (w *watch) look(ctx context.Context) {
 			missed++
 		}
 		if missed == w.most {
-			w.giveUp()
+			w.giveUp(ctx)
 			missed = 0
 		}
 		if late {
@@ -104,10 +104,14 @@ func (w *watch) look(ctx context.Context) {
 	}
 }
 
-// giveUp ends all work.
-func (w *watch) giveUp() {
+// giveUp ends all work, but for whom nobody asks any more: work that began since
+// has a goroutine of its own.
+func (w *watch) giveUp(asking context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if asking.Err() != nil {
+		return
+	}
 	for one := range w.working {
 		one.end(errHung)
 	}

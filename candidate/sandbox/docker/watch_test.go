@@ -132,6 +132,25 @@ func TestWatchIsShared(t *testing.T) {
 	})
 }
 
+// TestWhoBeginsAfterAHang is not ended by the goroutine that asked before and has
+// not noticed yet that nobody waits for it.
+func TestWhoBeginsAfterAHang(t *testing.T) {
+	for range 300 {
+		synctest.Test(t, func(t *testing.T) {
+			w := standard(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+			ctx, done := w.during(t.Context())
+			<-ctx.Done()
+			done()
+			again, done := w.during(t.Context())
+			defer done()
+			synctest.Wait()
+			if again.Err() != nil {
+				t.Fatal(context.Cause(again))
+			}
+		})
+	}
+}
+
 // endless is what an engine says that says nothing.
 type endless struct{ ctx context.Context }
 

@@ -158,7 +158,7 @@ func Wrap(s sandbox.Spec, bound bool) (wrapped sandbox.Spec, done func(sandbox.R
 	if !hooked.Load() {
 		return s, nil, errors.New("this executable does not call inside.Main first")
 	}
-	self, err := os.Executable()
+	self, err := proc.Executable()
 	if err != nil {
 		return s, nil, fmt.Errorf("find this program: %w", err)
 	}

@@ -42,7 +42,7 @@ func holdMounts(dirs []string) int {
 func startMounts(t *testing.T, dirs ...string) (e sandbox.Entry, stop func()) {
 	t.Helper()
 	uid, gid := os.Getuid(), os.Getgid()
-	cmd := exec.Command("/proc/self/exe", append([]string{mountsWord}, dirs...)...)
+	cmd := exec.Command(probesOr("/proc/self/exe"), append([]string{mountsWord}, dirs...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWNET,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}},

@@ -115,7 +115,7 @@ func (s *suite) killedCaller(t *testing.T) {
 		lock := filepath.Join(spec.Home, "lock")
 		spec.Argv = append(spec.Argv, lock)
 		if program == "daemon" { // which ends by itself: keep it going
-			spec.Argv = []string{"/bin/sh", "-c", `"$@"; exec sleep 3600`, "sh", s.self, probeWord, "daemon", lock}
+			spec.Argv = []string{"/bin/sh", "-c", `"$@"; exec sleep 3600`, "sh", s.probes, probeWord, "daemon", lock}
 		}
 		cmd, id := s.startVictim(t, spec)
 		eventually(t, "the program runs", func() bool { return !free(spec.Enter.Host + lock) })
@@ -273,7 +273,7 @@ func (s *suite) masked(t *testing.T) {
 				if res := run(t, b, spec); len(res.Stdout.Head) != 0 {
 					t.Errorf("a hidden file says %q", res.Stdout.Head)
 				}
-				spec.Argv = []string{s.self, probeWord, "write", filepath.Join(grant, "bestof/new")}
+				spec.Argv = []string{s.probes, probeWord, "write", filepath.Join(grant, "bestof/new")}
 				if run(t, b, spec).OK() {
 					t.Error("a mask can be written to")
 				}
@@ -289,13 +289,13 @@ func (s *suite) readOnly(t *testing.T) {
 	b := s.sandbox(t, o)
 	spec := s.spec(t)
 	spec.Root, spec.Home = w.root, w.home
-	for _, p := range []string{"/new", "/usr/new", "/usr/bin/new", "/etc/passwd", "/etc/new", "/bin/new", s.self, filepath.Join(w.tools, "file"), filepath.Join(w.tools, "new")} {
-		spec.Argv = []string{s.self, probeWord, "write", p}
+	for _, p := range []string{"/new", "/usr/new", "/usr/bin/new", "/etc/passwd", "/etc/new", "/bin/new", s.probes, filepath.Join(w.tools, "file"), filepath.Join(w.tools, "new")} {
+		spec.Argv = []string{s.probes, probeWord, "write", p}
 		if run(t, b, spec).OK() {
 			t.Errorf("%s can be written", p)
 		}
 	}
-	spec.Argv = []string{s.self, probeWord, "write", "/tmp/sandboxtest", "/var/tmp/sandboxtest", "/dev/shm/sandboxtest", "/dev/null"}
+	spec.Argv = []string{s.probes, probeWord, "write", "/tmp/sandboxtest", "/var/tmp/sandboxtest", "/dev/shm/sandboxtest", "/dev/null"}
 	ok(t, b, spec)
 	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm"} {
 		if _, err := os.Stat(filepath.Join(dir, "sandboxtest")); err == nil {

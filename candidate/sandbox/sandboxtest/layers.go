@@ -146,7 +146,7 @@ func (s *suite) hidden(t *testing.T) {
 	if got := ok(t, b, spec); got != "" {
 		t.Errorf("it reached %q", got)
 	}
-	spec.Argv = []string{s.self, probeWord, "overlay-marks"}
+	spec.Argv = []string{s.probes, probeWord, "overlay-marks"}
 	if got := ok(t, b, spec); got != "" {
 		t.Errorf("it made %q", got)
 	}

@@ -69,8 +69,21 @@ func Programs() map[string]fake.Program {
 	}}
 }
 
+// Probes is the main of a program of probes alone, and returns its status.
+func Probes(args []string) int {
+	code, ok := probeMain(args)
+	if !ok {
+		fmt.Fprintln(os.Stderr, "name a probe")
+		return 2
+	}
+	return code
+}
+
 // probeMain runs the probe that args ask for.
 func probeMain(args []string) (code int, ok bool) {
+	if len(args) > 1 && args[1] == mountsWord {
+		return holdMounts(args[2:]), true
+	}
 	if len(args) < 3 || args[1] != probeWord {
 		return 0, false
 	}

@@ -52,9 +52,6 @@ func Main(m *testing.M, make Maker) int {
 	if code, ok := probeMain(os.Args); ok {
 		syscall.Exit(code) // at once: the race detector makes os.Exit wait a second
 	}
-	if len(os.Args) > 1 && os.Args[1] == mountsWord {
-		return holdMounts(os.Args[2:])
-	}
 	if len(os.Args) == 3 && os.Args[1] == victimWord {
 		return victim(make, os.Args[2])
 	}
@@ -65,20 +62,36 @@ func Main(m *testing.M, make Maker) int {
 type suite struct {
 	make    Maker
 	expect  Expect
-	self    string
+	self    string // this test
+	probes  string // the program under test
 	entered bool   // Root and Home are mounts in namespaces of their own
 	layered bool   // Root is an overlay that the sandbox has to mount
 	socket  string // forwarded to in every run, unless it is empty
 }
 
+// plainVariable names a directory with this program as it is shipped, and with
+// probes, both built without the race detector.
+const plainVariable = "BESTOF_TEST_PLAIN"
+
+// probesOr is the file of probes of their own, or else the other one.
+func probesOr(self string) string {
+	if dir := os.Getenv(plainVariable); dir != "" {
+		return filepath.Join(dir, "probes")
+	}
+	return self
+}
+
 // Run tests the sandboxes that make makes. The program under test is this
-// test binary, so TestMain must call Main.
+// test binary, unless there are probes of their own, so TestMain must call Main.
 func Run(t *testing.T, make Maker, e Expect) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &suite{make: make, expect: e, self: self}
+	s := &suite{make: make, expect: e, self: self, probes: self}
+	if !e.Pretend {
+		s.probes = probesOr(self)
+	}
 	s.all(t)
 	if e.Pretend {
 		return
@@ -173,9 +186,9 @@ func (s *suite) sandbox(t *testing.T, o sandbox.Options) sandbox.Sandbox {
 func (s *suite) spec(t *testing.T, args ...string) sandbox.Spec {
 	t.Helper()
 	spec := sandbox.Spec{
-		Argv: append([]string{s.self, probeWord}, args...),
+		Argv: append([]string{s.probes, probeWord}, args...),
 		Root: t.TempDir(), Home: t.TempDir(),
-		Binds:   []sandbox.Bind{{Source: s.self, Target: s.self}},
+		Binds:   []sandbox.Bind{{Source: s.probes, Target: s.probes}},
 		Network: sandbox.NetworkNone, Timeout: time.Minute,
 	}
 	if s.socket != "" {

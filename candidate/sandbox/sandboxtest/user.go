@@ -34,6 +34,13 @@ func AsUser(t *testing.T, uid uint32, test string, env ...string) {
 	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(exe, self, 0o755), os.Mkdir(tmp, 0o700), os.Chown(tmp, int(uid), int(uid))); err != nil {
 		t.Fatal(err)
 	}
+	if plain := os.Getenv(plainVariable); plain != "" {
+		own := filepath.Join(dir, "plain")
+		if err := os.CopyFS(own, os.DirFS(plain)); err != nil {
+			t.Fatal(err)
+		}
+		env = append(env, plainVariable+"="+own)
+	}
 	cmd := exec.CommandContext(t.Context(), exe, "-test.run", "^"+test+"$", "-test.v")
 	cmd.Dir = tmp
 	cmd.Env = append([]string{"PATH=" + sandbox.DefaultPath, "TMPDIR=" + tmp, "HOME=" + tmp}, env...)

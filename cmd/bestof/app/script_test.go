@@ -118,7 +118,7 @@ func TestScripts(t *testing.T) {
 			if cache, err := os.UserCacheDir(); err == nil { // what a script itself builds is not built from nothing
 				e.Setenv("GOCACHE", filepath.Join(cache, "go-build"))
 			}
-			for _, name := range []string{"PYENV_ROOT", "GOFLAGS", "GOCACHE", "GOMODCACHE"} {
+			for _, name := range []string{"BESTOF_TEST_PLAIN", "PYENV_ROOT", "GOFLAGS", "GOCACHE", "GOMODCACHE"} {
 				if v, ok := os.LookupEnv(name); ok {
 					e.Setenv(name, v)
 				}

@@ -18,6 +18,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -85,12 +86,24 @@ var tools = []string{
 // this test binary are linked with. It is made once for each content of them.
 func Image(t testing.TB, host string) string {
 	t.Helper()
+	imagesMu.Lock()
+	defer imagesMu.Unlock()
+	if name, ok := imagesMade[host]; ok {
+		return name
+	}
 	name, err := makeImage(t.Context(), Client(t, host))
 	if err != nil {
 		t.Fatal(err)
 	}
+	imagesMade[host] = name
 	return name
 }
+
+// What this process made already, by engine.
+var (
+	imagesMu   sync.Mutex
+	imagesMade = map[string]string{}
+)
 
 func makeImage(ctx context.Context, c *client.Client) (string, error) {
 	files, err := contents()
