@@ -66,10 +66,11 @@ func stampAll(tree string, names []string) ([]stamp, string, error) {
 }
 
 // statEach looks at what names below an open directory name, following no link
-// at their ends, until f says that it is enough. Those of one directory, when
-// they come one after the other, are found from there, which the kernel does
-// sooner.
+// at their ends, until f says that it is enough; st is another file's after f.
+// Those of one directory, when they come one after the other, are found from
+// there, which the kernel does sooner.
 func statEach(top int, names []string, f func(i int, st *unix.Stat_t, err error) error) error {
+	var st unix.Stat_t
 	dir, at := "", -1
 	leave := func() {
 		if at >= 0 {
@@ -90,7 +91,6 @@ func statEach(top int, names []string, f func(i int, st *unix.Stat_t, err error)
 		if base == "" || at < 0 { // "nested/", what is at the top, or in no directory that is there
 			from, rest = top, name
 		}
-		var st unix.Stat_t
 		if err := f(i, &st, unix.Fstatat(from, rest, &st, unix.AT_SYMLINK_NOFOLLOW)); err != nil {
 			return err
 		}
