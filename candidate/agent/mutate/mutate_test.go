@@ -177,7 +177,8 @@ func TestRepairs(t *testing.T) {
 	}
 }
 
-// The bundled demos are solved in seconds by one of two candidates.
+// The bundled demos are solved in seconds by one of two candidates, and the first
+// of them, which most people see, by both: nobody waits for one that finds nothing.
 func TestSolvesDemos(t *testing.T) {
 	for _, programs := range [][]string{{"python3"}, {"node"}, {"go"}, {"cc", "make"}} {
 		d, err := demo.Pick(func(p string) bool { return slices.Contains(programs, p) })
@@ -198,8 +199,8 @@ func TestSolvesDemos(t *testing.T) {
 				}
 				t.Logf("candidate %d:\n%s", c, out)
 			}
-			if solved == 0 {
-				t.Error("neither candidate found an edit in 25 tries")
+			if solved == 0 || d.Name == "python" && solved < 2 {
+				t.Errorf("%d of two candidates found an edit in 25 tries", solved)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,10 +16,6 @@ import (
 	"github.com/bestof-dev/bestof/orchestrator"
 	"github.com/bestof-dev/bestof/worktree"
 )
-
-// demoTimeout is far more than a machine of today needs: a demo is not to fail on
-// one that is slow or busy.
-const demoTimeout = "10m"
 
 func (a *app) demoCommand() *cobra.Command {
 	var dir string
@@ -63,11 +60,11 @@ func (a *app) runDemo(ctx context.Context, dir string, candidates int) error {
 	if err := worktree.Create(ctx, dir, d.Files, "A small project with a bug"); err != nil {
 		return statusError{orchestrator.ExitInfrastructure, err}
 	}
-	fmt.Fprintf(a.Err, "bestof: the demo is in %s\nbestof: running: bestof -C %s run -n %d --timeout %s --test %s %s\n",
-		term.Clean(dir, 0), term.Clean(argv.Join([]string{dir}), 0), candidates, demoTimeout, argv.Join([]string{argv.Join(d.Test)}), argv.Join([]string{d.Task}))
+	fmt.Fprintf(a.Err, "bestof: the demo is in %s\nbestof: running: bestof -C %s run -n %d --timeout 2m --test %s %s\n",
+		term.Clean(dir, 0), term.Clean(argv.Join([]string{dir}), 0), candidates, argv.Join([]string{argv.Join(d.Test)}), argv.Join([]string{d.Task}))
 	a.dir = dir
 	run := a.runCommand()
-	if err := run.ParseFlags([]string{"-n", fmt.Sprint(candidates), "--timeout", demoTimeout, "--test", argv.Join(d.Test)}); err != nil {
+	if err := run.ParseFlags([]string{"-n", fmt.Sprint(candidates), "--timeout", (2 * time.Minute).String(), "--test", argv.Join(d.Test)}); err != nil {
 		return err
 	}
 	run.SetContext(ctx)

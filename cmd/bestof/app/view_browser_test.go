@@ -46,13 +46,13 @@ type browserPlan struct {
 
 const browserAgents = `
 [agents.careful]
-command = ["sh", "-c", "echo 'reads parking.py'; sed -i 's|return minutes // 60 + 1|return -(-minutes // 60)|' parking.py; echo 'rounds up'"]
+command = ["sh", "-c", "echo 'reads parking.py'; sed -i 's|rest >= 0|rest > 0|' parking.py; echo 'rounds up'"]
 [agents.quick]
-command = ["sh", "-c", "sed -i 's|return minutes // 60 + 1|return (minutes - 1) // 60 + 1  # one less|' parking.py"]
+command = ["sh", "-c", "sed -i 's|divmod(minutes, 60)|divmod(minutes - 1, 60)  # one less|' parking.py"]
 [agents.wrong]
-command = ["sh", "-c", "sed -i 's|return minutes // 60 + 1|return minutes // 60|' parking.py"]
+command = ["sh", "-c", "sed -i 's|rest >= 0|rest < 0|' parking.py"]
 [agents.patient]
-command = ["sh", "-c", "echo 'thinks <b>hard</b>'; until [ -e GATE ]; do sleep 0.05; done; sed -i 's|return minutes // 60 + 1|return -(-minutes // 60)|' parking.py"]
+command = ["sh", "-c", "echo 'thinks <b>hard</b>'; until [ -e GATE ]; do sleep 0.05; done; sed -i 's|rest >= 0|rest > 0|' parking.py"]
 [agents.endless]
 command = ["sh", "-c", "echo goes on; exec sleep 600"]
 [agents.hostile]
@@ -118,7 +118,7 @@ func TestViewInABrowser(t *testing.T) {
 	if err := live.cmd.Wait(); err != nil {
 		t.Errorf("the run that was looked at: %v", err)
 	}
-	if b, err := os.ReadFile(filepath.Join(park.repo, "parking.py")); err != nil || !strings.Contains(string(b), "return -(-minutes // 60)") {
+	if b, err := os.ReadFile(filepath.Join(park.repo, "parking.py")); err != nil || !strings.Contains(string(b), "if rest > 0:") {
 		t.Errorf("after the click parking.py is %q, %v", b, err)
 	}
 	if d := park.runs()[0].Adopted; d == nil || d.Candidate != 1 || d.Mode != "apply" {

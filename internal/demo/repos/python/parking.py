@@ -7,7 +7,10 @@ DAILY_MAXIMUM = 1800
 
 def started_hours(minutes):
     """Hours, counting one that has begun as a whole one."""
-    return minutes // 60 + 1
+    hours, rest = divmod(minutes, 60)
+    if rest >= 0:
+        hours += 1
+    return hours
 
 
 def fee(minutes):
