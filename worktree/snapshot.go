@@ -467,14 +467,16 @@ func (r *Repository) lsTree(ctx context.Context, commit string) ([]string, error
 
 func (r *Repository) commitFiles(ctx context.Context, s *source, at string, listed *listedCommit) error {
 	var ours, odd []string
+	s.files = slices.Grow(s.files, len(listed.lines))
 	for _, l := range listed.lines {
-		meta, name, ok := strings.Cut(l, "\t")
-		fields := strings.Fields(meta)
-		if !ok || len(fields) != 3 {
+		meta, name, ok1 := strings.Cut(l, "\t")
+		mode, meta, ok2 := strings.Cut(meta, " ")
+		kind, object, ok3 := strings.Cut(meta, " ")
+		if !ok1 || !ok2 || !ok3 || strings.Contains(object, " ") {
 			return fmt.Errorf("git ls-tree: %q is not understood", l)
 		}
 		full := join(at, name)
-		f := sourceFile{entry: entry{path: full}, mtime: listed.when, object: fields[2], repo: r}
+		f := sourceFile{entry: entry{path: full}, mtime: listed.when, object: object, repo: r}
 		switch {
 		case isOurs(full):
 			ours = append(ours, full)
@@ -482,23 +484,23 @@ func (r *Repository) commitFiles(ctx context.Context, s *source, at string, list
 		case refusedName(full) != "":
 			odd = append(odd, full)
 			continue
-		case fields[0] == "100755":
+		case mode == "100755":
 			f.mode = ModeExec
-		case fields[0] == "120000":
+		case mode == "120000":
 			f.mode = ModeLink
-		case fields[1] == "blob":
+		case kind == "blob":
 			f.mode = ModeFile
 		default:
 			s.links = append(s.links, full)
 			sub, err := Open(ctx, filepath.Join(r.root, name))
 			if err == nil && sub.root == filepath.Join(r.root, name) {
 				inside := &listedCommit{when: listed.when}
-				if inside.lines, err = sub.lsTree(ctx, fields[2]); err == nil && sub.commitFiles(ctx, s, full, inside) == nil {
+				if inside.lines, err = sub.lsTree(ctx, object); err == nil && sub.commitFiles(ctx, s, full, inside) == nil {
 					s.notes = append(s.notes, fmt.Sprintf("submodule %s: its files are plain files in the base; a change to them is reported and not adopted", full))
 					continue
 				}
 			}
-			s.notes = append(s.notes, fmt.Sprintf("submodule %s at %.12s is not checked out here: it is empty in the base", full, fields[2]))
+			s.notes = append(s.notes, fmt.Sprintf("submodule %s at %.12s is not checked out here: it is empty in the base", full, object))
 			continue
 		}
 		s.files = append(s.files, f)
