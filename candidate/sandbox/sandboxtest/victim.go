@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"sync"
 	"testing"
 	"time"
 
@@ -70,4 +71,31 @@ func eventually(t *testing.T, what string, cond func() bool) {
 		case <-tick.C:
 		}
 	}
+}
+
+// stop runs a spec, and stops it when it is ready.
+func stop(t *testing.T, b sandbox.Sandbox, spec sandbox.Spec, ready func() bool) sandbox.Result {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		defer cancel()
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for !ready() {
+			select {
+			case <-ended:
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	res, err := b.Run(ctx, spec)
+	close(ended)
+	watch.Wait()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, res.Stderr.Bytes())
+	}
+	return res
 }
